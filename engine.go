@@ -1,0 +1,140 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/goleader/leader/backend"
+)
+
+// Keys of the attributes of log records.
+const (
+	keyName    = "leader.name"
+	keyNode    = "leader.node"
+	keyFence   = "leader.fence"
+	keyBackend = "leader.backend"
+	keyErr     = "err"
+)
+
+// maxAttempt bounds every single request to the store.
+const maxAttempt = 2 * time.Second
+
+// engine is what all electors share: the policy between the calls of users and the requests to a driver.
+type engine struct {
+	driver backend.Driver
+	limits backend.Limits
+	waiter backend.Waiter // nil if the store notifies nobody
+	config config
+	clock  *clock
+
+	renewals scheduler
+
+	mu     sync.Mutex
+	queues map[string]*queue // by key
+
+	answered atomic.Bool // the store has answered a request for a lease
+	advised  atomic.Bool
+}
+
+func newEngine(d backend.Driver, opts []Option) (*engine, error) {
+	e := &engine{driver: d, clock: newClock(), queues: make(map[string]*queue)}
+	if l, ok := backend.As[backend.Limited](d); ok {
+		e.limits = l.Limits()
+	}
+	e.waiter, _ = backend.As[backend.Waiter](d)
+	var errs []error
+	if c, ok := backend.As[backend.Checker](d); ok {
+		errs = append(errs, c.Check())
+	}
+	var err error
+	e.config, err = newConfig(e.limits, opts)
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return nil, inv("new elector on "+d.Name(), err)
+	}
+	e.renewals.e = e
+	return e, nil
+}
+
+// call is one call of a user: a name, its key and the options in force.
+type call struct {
+	op     operation
+	name   string
+	key    string
+	config *config
+}
+
+func (e *engine) newCall(op operation, name string, opts []RunOption) (call, error) {
+	c := call{op: op, name: name, config: &e.config}
+	err := checkName("name", name)
+	if len(opts) > 0 {
+		own, optErr := e.config.forCall(op, e.limits, opts)
+		c.config, err = &own, errors.Join(err, optErr)
+	}
+	if err != nil {
+		return c, inv("call", err)
+	}
+	c.key = keyOf(e.config.namespace, name)
+	return c, nil
+}
+
+// inv is the error of a call whose arguments were refused.
+func inv(what string, err error) error { return fmt.Errorf("leader: %s: %w", what, err) }
+
+// forever reports whether the call waits as long as its context lives.
+func (c *call) forever() bool { return c.op == opCampaign }
+
+// attempt is the bound of one request about a lease of time l.
+func attempt(l time.Duration) time.Duration { return min(maxAttempt, l/2) }
+
+// failure wraps an error of the driver, once.
+func (e *engine) failure(op, name string, err error) *BackendError {
+	return &BackendError{Op: op, Backend: e.driver.Name(), Name: name, Kind: backend.KindOf(err), Err: err}
+}
+
+func (e *engine) logger() *slog.Logger {
+	if e.config.logger != nil {
+		return e.config.logger
+	}
+	return slog.Default()
+}
+
+// warn logs what an operator should know of a lease.
+func (e *engine) warn(ctx context.Context, text string, l LeaseInfo, err error) {
+	e.logger().LogAttrs(ctx, slog.LevelWarn, text,
+		slog.String(keyName, l.Name), slog.String(keyNode, l.Node), slog.Uint64(keyFence, l.Fence),
+		slog.String(keyBackend, e.driver.Name()), slog.Any(keyErr, err))
+}
+
+// warnOf is warn where there is no lease.
+func (e *engine) warnOf(ctx context.Context, text, name string, err error) {
+	e.logger().LogAttrs(ctx, slog.LevelWarn, text,
+		slog.String(keyName, name), slog.String(keyNode, e.config.node),
+		slog.String(keyBackend, e.driver.Name()), slog.Any(keyErr, err))
+}
+
+// adviseOnce logs, after the first success, what the store's settings may cost.
+func (e *engine) adviseOnce() {
+	if e.advised.Load() || !e.advised.CompareAndSwap(false, true) {
+		return
+	}
+	a, ok := backend.As[backend.Advisor](e.driver)
+	if !ok {
+		return
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), maxAttempt) //nolint:forbidigo // outlives the call that came first
+		defer cancel()
+		warnings, err := a.Advise(ctx)
+		if err != nil {
+			return // an answer that is refused or late warns of nothing
+		}
+		for _, w := range warnings {
+			e.logger().LogAttrs(ctx, slog.LevelWarn, w, slog.String(keyBackend, e.driver.Name()))
+		}
+	}()
+}

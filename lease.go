@@ -1,0 +1,86 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"time"
+)
+
+// Lease is the right to lead, held by this process. [Elector.Acquire] hands it out, and [LeaseFrom] finds the one under
+// which an action runs. All methods may be called concurrently.
+//
+// A lease that was acquired is released by its holder. If neither it nor a context derived from it is reachable any
+// more, it counts as abandoned, and is released, with a warning, by the time of its next renewal.
+type Lease struct {
+	h   *hold
+	ctx leaseContext
+}
+
+// newLease is the handle of h, with a context that is a child of parent.
+func newLease(parent context.Context, h *hold) *Lease {
+	l := &Lease{h: h}
+	l.ctx = leaseContext{parent: parent, lease: l}
+	return l
+}
+
+// watchReach marks h as forgotten when l and its contexts are unreachable.
+func (l *Lease) watchReach() {
+	runtime.AddCleanup(l, func(h *hold) { h.forgotten.Store(true) }, l.h)
+}
+
+// Context ends when the lease is over, with a cause that wraps [ErrLeaseLost] and says why. It carries the lease. Under
+// RunIfLeader and Campaign it is the action's own context; else it has the values of the context given to Acquire, but
+// not its end.
+func (l *Lease) Context() context.Context { return &l.ctx }
+
+// Info describes the lease.
+func (l *Lease) Info() LeaseInfo {
+	return l.h.info()
+}
+
+// TrustedUntil is the trust deadline: the local instant at which the lease is over unless it is extended meanwhile.
+func (l *Lease) TrustedUntil() time.Time { return l.h.e.clock.time(l.h.trustedUntil()) }
+
+// Err is nil while the lease may be trusted, and says afterwards why it is over; the error wraps [ErrLeaseLost]. It
+// reads the clock, and makes no request.
+func (l *Lease) Err() error { return l.h.err() }
+
+// Extend asks the store to let the lease last for at least d from now, and never less than what is left of its minimum.
+// A nil error means that it will, also without auto-extension; ErrLeaseLost that it is over; a [*BackendError] that the
+// outcome is unknown. ctx bounds the request.
+func (l *Lease) Extend(ctx context.Context, d time.Duration) error { return l.h.extendBy(ctx, d) }
+
+// Release ends the lease. Inside an action it ends the action's context at once, and the store is told when the action
+// has returned. Otherwise the store is told before Release returns, in at most 5 s, which the end of ctx does not
+// cut short: a shutdown must not orphan a lease. Releasing again is nil; releasing a lost lease is why it was lost.
+func (l *Lease) Release(context.Context) error {
+	h := l.h
+	err := h.err()
+	h.end(errReleased)
+	if h.scoped {
+		return ownRelease(err)
+	}
+	if failed := h.finish(); failed != nil {
+		return failed
+	}
+	return ownRelease(err)
+}
+
+// ownRelease is err unless it says that the lease was released before.
+func ownRelease(err error) error {
+	if errors.Is(err, ErrReleased) {
+		return nil
+	}
+	return err
+}
+
+// LeaseFrom returns the lease under which ctx runs. It reports true only while the lease may be trusted, and reads the
+// clock for it; a lease that is over is returned with false, for its Err.
+func LeaseFrom(ctx context.Context) (*Lease, bool) {
+	l, ok := ctx.Value(leaseKey{}).(*Lease)
+	if !ok {
+		return nil, false
+	}
+	return l, l.h.err() == nil
+}

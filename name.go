@@ -1,0 +1,44 @@
+package leader
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxName is the longest name, namespace or node id, in bytes.
+const maxName = 255
+
+// checkName refuses what is not 1 to 255 bytes of UTF-8 without control characters. what says whose rule it is.
+func checkName(what, s string) error {
+	switch {
+	case s == "":
+		return fmt.Errorf("%w: %s is empty", ErrInvalidName, what)
+	case len(s) > maxName:
+		return fmt.Errorf("%w: %s %.32q… has %d bytes, at most %d are allowed", ErrInvalidName, what, s, len(s), maxName)
+	case !utf8.ValidString(s):
+		return fmt.Errorf("%w: %s %q is not UTF-8", ErrInvalidName, what, s)
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return fmt.Errorf("%w: %s %q contains a control character", ErrInvalidName, what, s)
+	}
+	return nil
+}
+
+// keyOf is the key of a name within a namespace, of which "" is none. Different pairs have different keys, and no key
+// contains the characters that separate slots and records unless a slot or record is meant.
+func keyOf(namespace, name string) string {
+	if namespace == "" {
+		return escape(name)
+	}
+	return escape(namespace) + "/" + escape(name)
+}
+
+var escaper = strings.NewReplacer("%", "%p", "/", "%s", "#", "%h", "!", "%e")
+
+func escape(s string) string {
+	if !strings.ContainsAny(s, "%/#!") {
+		return s
+	}
+	return escaper.Replace(s)
+}

@@ -1,0 +1,134 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/goleader/leader/backend"
+)
+
+const (
+	releaseTries = 3
+	releaseBound = 5 * time.Second
+	// quietBound is how long a release waits for a renewal under way.
+	quietBound = 100 * time.Millisecond
+)
+
+// finish ends a lease whose action has returned, in this order: it is trusted no more and its context is over, no
+// renewal is under way, the store is told. It returns the failure of the release, if any, which is announced as well.
+func (h *hold) finish() error {
+	if !h.returned.CompareAndSwap(false, true) {
+		return nil
+	}
+	if h.finished != nil {
+		close(h.finished)
+	}
+	h.age(h.e.clock.now())
+	h.end(errReleased)
+	quiet := h.e.renewals.remove(h)
+	h.announceLoss(now)
+	switch h.right() {
+	case takenOver:
+		h.e.vacate(h)
+		return nil
+	case expired:
+		// The store may still have it, or be out of reach: nobody needs to wait for that.
+		h.e.vacate(h)
+		go h.release() //nolint:errcheck // announced
+		return nil
+	case trusted:
+	}
+	await(quiet, quietBound)
+	err := h.release()
+	h.e.vacate(h)
+	return err
+}
+
+// await waits for c to be closed, at most for d. A nil c is closed.
+func await(c <-chan struct{}, d time.Duration) {
+	if c == nil {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-c:
+	case <-t.C:
+	}
+}
+
+// release tells the store, in a few tries that end before the lease does. It runs on a context of its own, so that a
+// shutdown does not orphan the lease. What must be kept of a minimum lease is computed anew for each try.
+func (h *hold) release() error {
+	h.mu.Lock()
+	expires := h.expires
+	h.mu.Unlock()
+	last := min(h.e.clock.now().add(releaseBound), expires)
+	pause := 50 * time.Millisecond
+	for try := 1; ; try++ {
+		err := h.releaseOnce(try, last)
+		if err == nil || errors.Is(err, backend.ErrLost) {
+			h.announceReleased()
+			return nil
+		}
+		if try == releaseTries || h.e.clock.now().add(pause).reached(last) {
+			failure := h.e.failure("release", h.call.name, err)
+			h.announceReleaseFailed(failure)
+			return failure
+		}
+		<-time.After(pause)
+		pause *= 2
+	}
+}
+
+func (h *hold) releaseOnce(try int, last instant) error {
+	t := time.Now()
+	at := h.e.clock.at(t)
+	b := &h.releasing
+	if try > 1 {
+		b = new(boundContext) // the first may still be in use
+	}
+	b.set(h.values(), t, min(attempt(h.req.TTL), max(0, at.until(last))))
+	defer b.stop()
+	keep := h.minLeft(at)
+	return h.e.tell(b, func(ctx context.Context) error { return h.lease.Release(ctx, keep) }, func(error) {})
+}
+
+// minLeft is what is left of the minimum lease; nothing if no action was started under it.
+func (h *hold) minLeft(at instant) time.Duration {
+	d := h.call.config.minLease
+	if d <= 0 || !h.started.Load() {
+		return 0
+	}
+	return max(0, at.until(h.acquired.add(d)))
+}
+
+// abandon releases a lease that its holder has forgotten.
+func (h *hold) abandon() {
+	h.end(lost(ErrAbandoned, nil))
+	go h.finish() //nolint:errcheck // announced
+}
+
+// clean frees what an attempt may have left behind: one that was given up, or whose answer came too late to be used. It
+// asks until the store has answered or the lease would be over. The channel is closed when it is done.
+func (e *engine) clean(ctx context.Context, name string, req backend.Request) <-chan struct{} {
+	done := make(chan struct{})
+	ctx = context.WithoutCancel(ctx)
+	go func() {
+		defer close(done)
+		end := e.clock.now().add(req.TTL)
+		var back backoff
+		for {
+			b := withBound(ctx, time.Now(), attempt(req.TTL))
+			err := e.tell(b, func(ctx context.Context) error { return e.driver.Abandon(ctx, req) }, func(error) {})
+			b.stop()
+			pause := back.next(maxPause)
+			if err == nil || e.clock.now().add(pause).reached(end) {
+				return
+			}
+			<-time.After(pause)
+		}
+	}()
+	return done
+}

@@ -1,0 +1,201 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/goleader/leader/backend"
+)
+
+// renewal is one request to renew a lease.
+type renewal struct {
+	sent     instant
+	deadline instant // when it is no longer waited for
+}
+
+// start makes a renewal on a goroutine of its own; s.mu is held. The request is bounded by a fifth of the lease and by
+// half of what remains, so that there is time for another.
+func (s *scheduler) start(h *hold, now instant) {
+	if h.schedule.outstanding >= maxOutstanding {
+		return
+	}
+	if s.waiting >= maxRenewals {
+		if !h.schedule.stalled {
+			h.schedule.stalled = true
+			s.stalled = append(s.stalled, h)
+		}
+		return
+	}
+	bound := max(time.Millisecond, min(h.req.TTL/5, now.until(h.trustedUntil())/2))
+	r := &renewal{sent: now, deadline: now.add(bound)}
+	h.schedule.current = r
+	h.schedule.outstanding++
+	s.waiting++
+	go func() {
+		ctx := withBound(h.values(), time.Now(), bound)
+		defer ctx.stop()
+		err := h.lease.Renew(ctx, h.req.TTL)
+		s.answered(h, r, err)
+	}()
+}
+
+// giveUp stops waiting for a renewal whose time is up; s.mu is held. It may still be answered.
+func (s *scheduler) giveUp(h *hold, now instant) {
+	r := h.schedule.current
+	if r == nil || now.before(r.deadline) {
+		return
+	}
+	s.settled(h)
+	s.failed(h, r, now, errNoAnswer)
+}
+
+// answered takes in the answer of a renewal, also of one that was given up.
+func (s *scheduler) answered(h *hold, r *renewal, err error) {
+	s.mu.Lock()
+	now := s.e.clock.now()
+	waited := h.schedule.current == r
+	if waited {
+		s.settled(h)
+	}
+	s.done(h)
+	switch {
+	case err == nil:
+		h.schedule.backoff, h.schedule.failing, h.schedule.warned = 0, 0, false
+		h.schedule.renewAt = r.sent.add(rhythm(h.req.TTL))
+	case waited && !errors.Is(err, backend.ErrLost):
+		s.failed(h, r, now, err)
+	}
+	s.mu.Unlock()
+
+	switch {
+	case err == nil:
+		if h.extend(r.sent, h.req.TTL) {
+			h.announceRenewed(r.sent.until(now))
+		}
+	case errors.Is(err, backend.ErrLost):
+		h.lose()
+	}
+	s.kick(h)
+}
+
+// settled frees the place of a renewal that is no longer waited for, for one that stalled; s.mu is held.
+func (s *scheduler) settled(h *hold) {
+	h.schedule.current = nil
+	s.waiting--
+	if len(s.stalled) == 0 {
+		return
+	}
+	next := s.stalled[0]
+	s.stalled = s.stalled[1:]
+	next.schedule.stalled = false
+	s.put(next, s.e.clock.now())
+}
+
+// done counts an answer; s.mu is held.
+func (s *scheduler) done(h *hold) {
+	h.schedule.outstanding--
+	if h.schedule.outstanding == 0 && h.schedule.quiet != nil {
+		close(h.schedule.quiet)
+		h.schedule.quiet = nil
+	}
+}
+
+// failed plans the next renewal after one that failed; s.mu is held. A failure is not a loss: renewing goes on, with a
+// short backoff, until the trust deadline.
+func (s *scheduler) failed(h *hold, r *renewal, now instant, err error) {
+	st := &h.schedule
+	if st.removed {
+		return
+	}
+	st.backoff = min(max(2*st.backoff, h.req.TTL/50), h.req.TTL/10, maxAttempt)
+	st.renewAt = now.add(st.backoff/2 + rand.N(st.backoff/2+1)) //nolint:gosec // jitter
+	if st.failing == 0 {
+		st.failing = r.sent
+	}
+	warn := !st.warned && st.failing.until(now) > h.req.TTL/3
+	st.warned = st.warned || warn
+	h.mu.Lock()
+	h.failure = err
+	h.mu.Unlock()
+	h.announceRenewFailed(h.e.failure("renew", h.call.name, err), warn)
+}
+
+// extendBy makes one renewal for at least d, which the caller waits for.
+func (h *hold) extendBy(ctx context.Context, d time.Duration) error {
+	ttl, err := h.extension(d)
+	if err != nil {
+		return inv("extend", err)
+	}
+	if err := h.err(); err != nil {
+		return err
+	}
+	s := &h.e.renewals
+	if !s.begin(h) {
+		return h.e.failure("renew", h.call.name, backend.WithKind(errNoAnswer, backend.Unavailable))
+	}
+	sent := h.e.clock.now()
+	b := withBound(ctx, time.Now(), min(attempt(h.req.TTL), sent.until(h.trustedUntil())))
+	defer b.stop()
+	take := func(err error) {
+		s.end(h)
+		switch {
+		case err == nil:
+			h.extend(sent, ttl)
+		case errors.Is(err, backend.ErrLost):
+			h.lose()
+		}
+	}
+	err = h.e.tell(b, func(ctx context.Context) error { return h.lease.Renew(ctx, ttl) }, take)
+	if !errors.Is(err, errNoAnswer) {
+		take(err)
+	}
+	if over := h.err(); over != nil {
+		return over
+	}
+	if err != nil {
+		if cause := ctx.Err(); cause != nil {
+			return interrupted(ctx, "extend", h.call.name)
+		}
+		return h.e.failure("renew", h.call.name, err)
+	}
+	h.announceRenewed(sent.until(h.e.clock.now()))
+	if h.e.limits.FixedTTL {
+		s.keepUntil(h, sent.add(d))
+	}
+	return nil
+}
+
+// extension is the TTL that a renewal asks for so that the lease lasts for at least d.
+func (h *hold) extension(d time.Duration) (time.Duration, error) {
+	limits := h.e.limits
+	if d <= 0 {
+		return 0, fmt.Errorf("%w: Extend(%v): must be positive", ErrInvalidOption, d)
+	}
+	if limits.FixedTTL {
+		return h.req.TTL, nil
+	}
+	if limits.MaxTTL > 0 && d > limits.MaxTTL {
+		return 0, fmt.Errorf("%w: Extend(%v): the backend's maximum is %v", ErrInvalidOption, d, limits.MaxTTL)
+	}
+	return max(d, h.minLeft(h.e.clock.now()), limits.MinTTL), nil
+}
+
+// begin counts a renewal that somebody else makes; it reports false if too many are unanswered.
+func (s *scheduler) begin(h *hold) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h.schedule.outstanding >= maxOutstanding {
+		return false
+	}
+	h.schedule.outstanding++
+	return true
+}
+
+func (s *scheduler) end(h *hold) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.done(h)
+}

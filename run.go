@@ -1,0 +1,133 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// run gets the lease, runs the action under it and releases it.
+func (e *engine) run(ctx context.Context, c call, action Action) (r RunResult, err error) {
+	hooks := &e.config.hooks
+	if hooks.RunStarted != nil {
+		ctx = hooks.RunStarted(ctx, c.name)
+	}
+	if hooks.RunFinished != nil {
+		defer func() { hooks.RunFinished(ctx, c.name, r, err) }() // also when the action does not return
+	}
+	s := seeker{e: e, call: &c}
+	h, err := s.acquire(ctx)
+	r.Attempts = s.attempts
+	r.Waited = s.since.until(e.clock.now())
+	if err != nil {
+		err = e.notElected(ctx, &c, action, &r, err)
+		return r, err
+	}
+	err = h.lead(ctx, action, &r)
+	return r, err
+}
+
+// lead runs the action under the lease. The error means that it did not run.
+func (h *hold) lead(ctx context.Context, action Action, r *RunResult) error {
+	h.scoped = true
+	l := newLease(ctx, h)
+	defer func() {
+		r.Lease = h.info()
+		r.Lease.Held = h.acquired.until(h.e.clock.now())
+		h.finish() //nolint:errcheck // announced; what the action did stands
+	}()
+	h.announceAcquired()
+	if err := h.err(); err != nil {
+		return fmt.Errorf("leader: run %q: %w", h.call.name, err)
+	}
+	h.started.Store(true)
+	r.Outcome, r.Err = ActionFailed, ErrNoReturn
+	r.Err = action(&l.ctx)
+	r.Lost = h.err()
+	if r.Err == nil {
+		r.Outcome = Elected
+	}
+	return nil
+}
+
+// notElected makes of an acquisition's error what the failure mode says.
+func (e *engine) notElected(ctx context.Context, c *call, action Action, r *RunResult, err error) error {
+	if other, ok := errors.AsType[*contended](err); ok {
+		r.Outcome, r.Reason = Skipped, Contended
+		r.Holder = stateOf(c.name, other.holder)
+		return nil
+	}
+	failure, ok := errors.AsType[*BackendError](err)
+	if !ok || !failure.passing() || c.op != opRun {
+		return err
+	}
+	switch c.config.failure {
+	case Skip:
+		r.Outcome, r.Reason = Skipped, BackendFailed
+		return nil
+	case FailOpenRun:
+		r.Unguarded = true
+		r.Outcome, r.Err = ActionFailed, ErrNoReturn
+		if r.Err = action(ctx); r.Err == nil {
+			r.Outcome = Elected
+		}
+		return nil
+	case Rethrow:
+	}
+	return err
+}
+
+// handOut gets the lease and leaves it to the caller.
+func (e *engine) handOut(ctx context.Context, c call) (*Lease, error) {
+	s := seeker{e: e, call: &c}
+	h, err := s.acquire(ctx)
+	if other, ok := errors.AsType[*contended](err); ok {
+		if other.holder.Owner == "" || other.holder.Kept {
+			return nil, fmt.Errorf("leader: acquire %q: %w", c.name, ErrNotElected)
+		}
+		return nil, fmt.Errorf("leader: acquire %q: %w: held by %s", c.name, ErrNotElected, other.holder.Owner)
+	}
+	if err != nil {
+		return nil, err
+	}
+	h.started.Store(true)
+	l := newLease(context.WithoutCancel(ctx), h)
+	l.watchReach()
+	h.announceAcquired()
+	return l, nil
+}
+
+// campaign leads whenever it can, until ctx ends or lead is done.
+func (e *engine) campaign(ctx context.Context, c call, lead Action) error {
+	for {
+		interruptedIn := false
+		r, err := e.run(ctx, c, func(termCtx context.Context) error {
+			defer func() { interruptedIn = ctx.Err() != nil }()
+			return lead(termCtx)
+		})
+		switch {
+		case errors.Is(err, ErrLeaseLost):
+			continue // before lead was started
+		case err != nil:
+			return err
+		case r.Lost != nil && !errors.Is(r.Lost, ErrReleased) && ctx.Err() == nil:
+			if r.Err != nil {
+				e.warnOf(ctx, "leading ended with an error after its lease was lost", c.name, r.Err)
+			}
+		case interruptedIn:
+			return errors.Join(interrupted(ctx, "campaign", c.name), ownError(r.Err))
+		case r.Err != nil:
+			return r.Err
+		case !c.config.requeue:
+			return nil
+		}
+	}
+}
+
+// ownError is err unless it only says that a context ended.
+func ownError(err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrLeaseLost) {
+		return nil
+	}
+	return err
+}

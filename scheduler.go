@@ -1,0 +1,219 @@
+package leader
+
+import (
+	"container/heap"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+const (
+	// maxRenewals is how many renewals an elector waits for at a time; those it gave up are not counted.
+	maxRenewals = 64
+	// maxOutstanding is how many renewals of one lease may be unanswered.
+	maxOutstanding = 2
+	// maxTick is the longest the scheduler sleeps while there are leases: a machine that slept is noticed by then.
+	maxTick = time.Second
+)
+
+// scheduler renews all leases of an elector, and notices when one is lost. It is a heap and one timer, armed only while
+// there are leases; it runs nothing else than renewals, each of which has a goroutine for as long as it takes.
+type scheduler struct {
+	e *engine
+
+	mu      sync.Mutex
+	leases  leaseHeap
+	timer   *time.Timer
+	armed   instant // when the timer fires; 0 if it does not
+	waiting int     // renewals that are waited for
+	stalled []*hold // due, but there were too many; first come, first served
+}
+
+// schedule is the scheduler's part of a lease.
+type schedule struct {
+	index       int     // in the heap, counted from 1; 0 if not there
+	next        instant // when there is something to do
+	renewAt     instant // when the next renewal is due
+	atLeast     instant // renewed until then also without auto-extension
+	current     *renewal
+	outstanding int // renewals without an answer, given up ones included
+	backoff     time.Duration
+	failing     instant // since when renewals fail; 0 if they do not
+	warned      bool
+	stalled     bool
+	removed     bool
+	quiet       chan struct{} // closed when nothing is outstanding; nil while nobody waits
+}
+
+// add takes over a lease that was just acquired.
+func (s *scheduler) add(h *hold) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h.schedule.renewAt = h.acquired.add(rhythm(h.req.TTL))
+	s.put(h, s.nextEvent(h, h.acquired))
+}
+
+// remove stops the renewals of a lease. The channel it returns is closed when none is outstanding; nil means now.
+func (s *scheduler) remove(h *hold) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h.schedule.removed = true
+	if h.schedule.index != 0 {
+		heap.Remove(&s.leases, h.schedule.index-1)
+	}
+	if h.schedule.outstanding == 0 {
+		return nil
+	}
+	if h.schedule.quiet == nil {
+		h.schedule.quiet = make(chan struct{})
+	}
+	return h.schedule.quiet
+}
+
+// kick makes the scheduler look at a lease soon.
+func (s *scheduler) kick(h *hold) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.put(h, s.e.clock.now())
+}
+
+// keepUntil renews a lease until the given instant, also without auto-extension.
+func (s *scheduler) keepUntil(h *hold, until instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h.schedule.atLeast = max(h.schedule.atLeast, until)
+	s.put(h, s.e.clock.now())
+}
+
+// put moves a lease to its place in the heap and arms the timer; s.mu is held.
+func (s *scheduler) put(h *hold, next instant) {
+	if h.schedule.removed {
+		return
+	}
+	h.schedule.next = next
+	if h.schedule.index == 0 {
+		heap.Push(&s.leases, h)
+	} else {
+		heap.Fix(&s.leases, h.schedule.index-1)
+	}
+	s.arm()
+}
+
+// arm sets the timer for the first event. A timer that fires earlier than needed is left alone: short leases come and
+// go without touching it.
+func (s *scheduler) arm() {
+	if len(s.leases) == 0 {
+		return
+	}
+	now := s.e.clock.now()
+	at := min(s.leases[0].schedule.next, now.add(maxTick))
+	if s.armed != 0 && s.armed <= at {
+		return
+	}
+	s.armed = max(at, 1)
+	d := max(0, now.until(at))
+	if s.timer == nil {
+		s.timer = time.AfterFunc(d, s.turn)
+		return
+	}
+	s.timer.Reset(d)
+}
+
+// turn does what is due. It runs on the timer's goroutine and never waits for the store or for a hook.
+func (s *scheduler) turn() {
+	for _, h := range s.due() {
+		s.look(h)
+	}
+}
+
+// due takes the leases with something to do off the heap.
+func (s *scheduler) due() []*hold {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.armed = 0
+	now := s.e.clock.now()
+	var due []*hold
+	for len(s.leases) > 0 && s.leases[0].schedule.next.before(now.add(1)) {
+		due = append(due, heap.Pop(&s.leases).(*hold)) //nolint:errcheck,forcetypeassert // the heap holds nothing else
+	}
+	s.arm()
+	return due
+}
+
+// look does what is due for a lease and puts it back unless it is lost.
+func (s *scheduler) look(h *hold) {
+	if h.forgotten.Load() {
+		h.abandon()
+		return
+	}
+	if h.over() {
+		h.announceLoss(later)
+	}
+	if h.right() != trusted {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h.schedule.removed {
+		return
+	}
+	now := s.e.clock.now()
+	s.giveUp(h, now)
+	if s.renews(h, now) && now.reached(h.schedule.renewAt) && h.schedule.current == nil {
+		s.start(h, now)
+	}
+	s.put(h, s.nextEvent(h, now))
+}
+
+// renews reports whether the lease is kept alive.
+func (s *scheduler) renews(h *hold, now instant) bool {
+	return !h.call.config.fixed || now.before(h.schedule.atLeast)
+}
+
+// nextEvent is when there is something to do for h.
+func (s *scheduler) nextEvent(h *hold, now instant) instant {
+	next := h.trustedUntil()
+	if h.maxAt > now {
+		next = min(next, h.maxAt)
+	}
+	switch {
+	case h.schedule.current != nil:
+		next = min(next, h.schedule.current.deadline)
+	case h.schedule.outstanding < maxOutstanding && !h.schedule.stalled && s.renews(h, now):
+		next = min(next, max(h.schedule.renewAt, now.add(time.Millisecond)))
+	}
+	return next
+}
+
+// rhythm is the time between two renewals of a lease of time l: a third of it, give or take a tenth of that, so that
+// leases acquired together do not stay in step.
+func rhythm(l time.Duration) time.Duration {
+	third := l / 3
+	return third - third/10 + rand.N(third/5+1) //nolint:gosec // jitter
+}
+
+// leaseHeap orders leases by their next event.
+type leaseHeap []*hold
+
+func (l leaseHeap) Len() int           { return len(l) }
+func (l leaseHeap) Less(i, j int) bool { return l[i].schedule.next < l[j].schedule.next }
+
+func (l leaseHeap) Swap(i, j int) {
+	l[i], l[j] = l[j], l[i]
+	l[i].schedule.index, l[j].schedule.index = i+1, j+1
+}
+
+func (l *leaseHeap) Push(x any) {
+	h := x.(*hold) //nolint:errcheck,forcetypeassert // the heap holds nothing else
+	*l = append(*l, h)
+	h.schedule.index = len(*l)
+}
+
+func (l *leaseHeap) Pop() any {
+	last := len(*l) - 1
+	h := (*l)[last]
+	(*l)[last] = nil
+	*l = (*l)[:last]
+	h.schedule.index = 0
+	return h
+}
