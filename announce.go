@@ -61,10 +61,13 @@ func (h *hold) values() context.Context {
 	return context.WithoutCancel(h.ctx)
 }
 
-func (h *hold) announceAcquired() {
-	if f := h.e.config.hooks.Acquired; f != nil {
+// announceAcquired reports whether there was anybody to tell.
+func (h *hold) announceAcquired() bool {
+	f := h.e.config.hooks.Acquired
+	if f != nil {
 		h.news.say(now, func() { f(h.ctx, h.info()) })
 	}
+	return f != nil
 }
 
 func (h *hold) announceRenewed(took time.Duration) {
@@ -94,7 +97,7 @@ func (h *hold) announceLoss(when manner) {
 	h.mu.Lock()
 	cause := h.cause
 	h.mu.Unlock()
-	if cause == nil || cause == errReleased || !h.reported.CompareAndSwap(false, true) { //nolint:errorlint // that very value
+	if cause == errReleased || !h.reported.CompareAndSwap(false, true) { //nolint:errorlint // that very value
 		return
 	}
 	h.news.say(when, func() {

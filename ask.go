@@ -41,11 +41,16 @@ func ask[T any](ctx context.Context, request func() (T, error), late func(T, err
 	return a.v, a.err
 }
 
-// tell makes a request of which only the error matters, aside if the driver's calls may outlive ctx.
-func (e *engine) tell(ctx context.Context, request func(context.Context) error, late func(error)) error {
+// tell makes a request of which only the error matters, aside if the driver's calls may outlive ctx. late, unless nil,
+// is called with the answer of one that was given up.
+func (e *engine) tell(ctx context.Context, request func() error, late func(error)) error {
 	if !e.limits.Blocking {
-		return request(ctx)
+		return request()
 	}
-	_, err := ask(ctx, func() (struct{}, error) { return struct{}{}, request(ctx) }, func(_ struct{}, err error) { late(err) })
+	_, err := ask(ctx, func() (struct{}, error) { return struct{}{}, request() }, func(_ struct{}, err error) {
+		if late != nil {
+			late(err)
+		}
+	})
 	return err
 }

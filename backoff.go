@@ -18,7 +18,7 @@ const (
 type backoff struct{ last time.Duration }
 
 func (b *backoff) next(limit time.Duration) time.Duration {
-	b.last = min(limit, minPause+rand.N(max(3*b.last, 2*minPause)-minPause)) //nolint:gosec // jitter
+	b.last = min(limit, minPause+rand.N(max(3*b.last, 2*minPause)-minPause))
 	return b.last
 }
 
@@ -28,5 +28,5 @@ type polling struct{ bound time.Duration }
 
 func (p *polling) next() time.Duration {
 	p.bound = min(max(2*p.bound, minPause), maxPause)
-	return max(minPause/5, rand.N(p.bound)) //nolint:gosec // jitter
+	return max(minPause/5, rand.N(p.bound))
 }

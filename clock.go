@@ -51,8 +51,8 @@ func (c *clock) now() instant { return c.at(time.Now()) }
 // at is the instant of a reading of time.Now.
 func (c *clock) at(t time.Time) instant {
 	mono := t.Sub(c.base)
-	if drift := wallSince(c.base, t) - mono - time.Duration(c.baseline.Load()); drift > stepped || drift < -stepped {
-		c.look(drift)
+	if drift := c.drift(t); drift > stepped || drift < -stepped {
+		c.look()
 	}
 	return instant(mono + time.Duration(c.slept.Load()))
 }
@@ -63,11 +63,12 @@ func (c *clock) time(i instant) time.Time {
 }
 
 // look finds out why wall and monotonic time have moved apart.
-func (c *clock) look(drift time.Duration) {
+func (c *clock) look() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now := time.Now(); !c.drifted(now) {
-		return
+	drift := c.drift(time.Now())
+	if drift <= stepped && drift >= -stepped {
+		return // somebody else was first
 	}
 	total, ok := c.suspended()
 	switch {
@@ -81,12 +82,8 @@ func (c *clock) look(drift time.Duration) {
 	c.baseline.Add(int64(drift))
 }
 
-func (c *clock) drifted(t time.Time) bool {
-	d := wallSince(c.base, t) - t.Sub(c.base) - time.Duration(c.baseline.Load())
-	return d > stepped || d < -stepped
-}
-
-// wallSince is the time between two readings by the wall clock.
-func wallSince(base, t time.Time) time.Duration {
-	return time.Duration(t.UnixNano() - base.UnixNano())
+// drift is how far wall and monotonic time have moved apart since the baseline.
+func (c *clock) drift(t time.Time) time.Duration {
+	wall := time.Duration(t.UnixNano() - c.base.UnixNano())
+	return wall - t.Sub(c.base) - time.Duration(c.baseline.Load())
 }

@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -8,8 +9,6 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
-
-	"crypto/rand"
 
 	"github.com/goleader/leader/backend"
 )
@@ -142,7 +141,8 @@ func checkMetadata(m map[string]string) error {
 		case k == "" || len(k) > maxMetadataKey || !utf8.ValidString(k):
 			refuse(fmt.Sprintf("key %.70q", k), fmt.Sprintf("must be 1 to %d bytes of UTF-8", maxMetadataKey))
 		case len(v) > maxMetadataValue || !utf8.ValidString(v):
-			refuse(fmt.Sprintf("value of %q, %d bytes", k, len(v)), fmt.Sprintf("must be at most %d bytes of UTF-8", maxMetadataValue))
+			refuse(fmt.Sprintf("value of %q, %d bytes", k, len(v)),
+				fmt.Sprintf("must be at most %d bytes of UTF-8", maxMetadataValue))
 		}
 	}
 	return errors.Join(errs...)
@@ -158,17 +158,17 @@ const (
 )
 
 // forCall is the configuration of one call with options of its own.
-func (c config) forCall(op operation, limits backend.Limits, opts []RunOption) (config, error) {
-	inherited := c.given
-	c.given &= givenMargin | givenMaxHold
+func (c *config) forCall(op operation, limits backend.Limits, opts []RunOption) (config, error) {
+	own := *c
+	own.given &= givenMargin | givenMaxHold
 	for _, o := range opts {
 		if o != nil {
-			c = o.applyRun(c)
+			own = o.applyRun(own)
 		}
 	}
-	meaningless := c.given.without(op)
-	c.given |= inherited
-	return c, errors.Join(meaningless, c.check(limits))
+	meaningless := own.given.without(op)
+	own.given |= c.given
+	return own, errors.Join(meaningless, own.check(limits))
 }
 
 // without reports the given options that have no meaning for a call.

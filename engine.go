@@ -38,7 +38,6 @@ type engine struct {
 	queues map[string]*queue // by key
 
 	answered atomic.Bool // the store has answered a request for a lease
-	advised  atomic.Bool
 }
 
 func newEngine(d backend.Driver, opts []Option) (*engine, error) {
@@ -117,17 +116,19 @@ func (e *engine) warnOf(ctx context.Context, text, name string, err error) {
 		slog.String(keyBackend, e.driver.Name()), slog.Any(keyErr, err))
 }
 
-// adviseOnce logs, after the first success, what the store's settings may cost.
-func (e *engine) adviseOnce() {
-	if e.advised.Load() || !e.advised.CompareAndSwap(false, true) {
+// hasAnswered notes that the store has answered a request for a lease. The first time, it asks what the store's settings
+// may cost, and logs it.
+func (e *engine) hasAnswered(ctx context.Context) {
+	if e.answered.Load() || !e.answered.CompareAndSwap(false, true) {
 		return
 	}
 	a, ok := backend.As[backend.Advisor](e.driver)
 	if !ok {
 		return
 	}
+	ctx = context.WithoutCancel(ctx)
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), maxAttempt) //nolint:forbidigo // outlives the call that came first
+		ctx, cancel := context.WithTimeout(ctx, maxAttempt)
 		defer cancel()
 		warnings, err := a.Advise(ctx)
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 var errReleased = lost(ErrReleased, nil)
 
 // hold is the engine's side of a lease: until when it is trusted, and why it ended. The scheduler refers to it, so it
-// must not refer to the Lease, which becomes unreachable when its holder forgets it.
+// must not refer to a Lease that was handed out, which becomes unreachable when its holder forgets it.
 type hold struct {
 	e        *engine
 	call     call
@@ -22,13 +22,10 @@ type hold struct {
 	queue    *queue
 	lease    backend.Lease
 	acquired instant       // before the acquisition was sent
-	wall     time.Time     // the same, for people
 	maxAt    instant       // when MaxHold ends the context; never without one
 	scoped   bool          // released by the engine, after the action has returned
-	attempts int           // requests for it
+	own      Lease         // the one of the action; unused if the lease is handed out
 	finished chan struct{} // closed by finish; nil unless somebody listens
-
-	asking, releasing boundContext
 
 	until     atomic.Int64 // the trust deadline, an instant; moved under mu
 	ended     atomic.Bool  // cause is set
@@ -38,13 +35,11 @@ type hold struct {
 	reported  atomic.Bool  // the loss was announced
 
 	mu      sync.Mutex
-	cause   error           // why the context is over; set once
-	state   trust           // changes from trusted once
-	failure error           // of the last renewal; nil after a success
-	expires instant         // when the store may give the lease to another
-	inner   context.Context //nolint:containedctx // see leaseContext
-	cancel  context.CancelCauseFunc
-	timer   *time.Timer
+	cause   error         // why the context is over; set once
+	state   trust         // changes from trusted once
+	failure error         // of the last renewal; nil after a success
+	expires instant       // when the store may give the lease to another
+	inner   *innerContext // of the lease's context; nil until it is needed
 
 	schedule schedule // guarded by the scheduler
 	news     announcer
@@ -74,7 +69,7 @@ func (h *hold) trustedUntil() instant { return instant(h.until.Load()) }
 
 // info describes the lease.
 func (h *hold) info() LeaseInfo {
-	i := LeaseInfo{Name: h.call.name, Node: h.req.Owner, Key: h.req.Key, Acquired: h.wall}
+	i := LeaseInfo{Name: h.call.name, Node: h.req.Owner, Key: h.req.Key, Acquired: h.e.clock.time(h.acquired)}
 	if h.lease != nil {
 		i.Fence = h.lease.Fence()
 	}
@@ -83,58 +78,46 @@ func (h *hold) info() LeaseInfo {
 
 // over reports whether the lease's context is over. It reads the clock first, so that it is right also where no timer
 // had a chance to run: in a process that was stopped, in a machine that slept.
-func (h *hold) over() bool {
+func (h *hold) over() bool { return h.ended.Load() || h.overAt(h.e.clock.now()) }
+
+// overAt is over for a reading of the clock.
+func (h *hold) overAt(now instant) bool {
 	if h.ended.Load() {
 		return true
 	}
-	now := h.e.clock.now()
 	if now.before(h.trustedUntil()) && now.before(h.maxAt) {
 		return false
 	}
-	return h.age(now)
+	h.change(func() bool { return h.age(now) })
+	return h.ended.Load()
 }
 
-// age ends what now is too late for, and reports whether the context is over.
+// age ends what now is too late for; mu is held. It reports whether the context is over by it.
 func (h *hold) age(now instant) bool {
-	h.mu.Lock()
-	first := false
 	switch {
 	case h.state == trusted && now.reached(h.trustedUntil()):
 		h.state = expired
-		first = h.mark(lost(ErrExpired, h.failure))
+		return h.mark(lost(ErrExpired, h.failure))
 	case now.reached(h.maxAt):
-		first = h.mark(lost(ErrMaxHold, nil))
+		return h.mark(lost(ErrMaxHold, nil))
 	}
-	over := h.cause != nil
-	h.mu.Unlock()
-	if first {
-		h.spread()
-	}
-	return over
+	return false
 }
 
 // lose ends a lease that the store says is not ours.
 func (h *hold) lose() {
-	h.mu.Lock()
-	first := false
-	if h.state == trusted {
+	h.change(func() bool {
+		if h.state != trusted {
+			return false
+		}
 		h.state = takenOver
-		first = h.mark(lost(ErrTakenOver, nil))
-	}
-	h.mu.Unlock()
-	if first {
-		h.spread()
-	}
+		return h.mark(lost(ErrTakenOver, nil))
+	})
 }
 
 // end ends the lease's context for a cause that leaves the right itself alone.
 func (h *hold) end(cause error) {
-	h.mu.Lock()
-	first := h.mark(cause)
-	h.mu.Unlock()
-	if first {
-		h.spread()
-	}
+	h.change(func() bool { return h.mark(cause) })
 }
 
 // mark sets the cause and reports whether it was the first; mu is held.
@@ -144,45 +127,53 @@ func (h *hold) mark(cause error) bool {
 	}
 	h.cause = cause
 	h.ended.Store(true)
-	if h.timer != nil {
-		h.timer.Stop()
+	if h.inner != nil && h.inner.timer != nil {
+		h.inner.timer.Stop()
 	}
 	return true
 }
 
-// spread cancels the context and tells those who wait here for the end of the lease's trust.
-func (h *hold) spread() {
+// change makes a change of state under mu. If the context is over by it, its children are cancelled, the scheduler
+// announces the loss, and a caller who waits here for the lease may try.
+func (h *hold) change(f func() bool) {
 	h.mu.Lock()
-	cancel, cause := h.cancel, h.cause
+	over := f()
+	inner, cause := h.inner, h.cause
 	h.mu.Unlock()
-	if cancel != nil {
-		cancel(cause)
+	if !over {
+		return
 	}
-	h.e.wakeHead(h.queue)
-	if !h.released() {
+	if inner != nil {
+		inner.cancel(cause)
+	}
+	if cause != errReleased { //nolint:errorlint // that very value
 		h.e.renewals.kick(h)
+		h.e.wakeHead(h.queue)
 	}
 }
 
 // extend moves the trust deadline after the store granted ttl to a request sent at the given instant. It reports false,
 // and moves nothing, if the deadline has passed before the answer came: a late answer is not trusted.
-func (h *hold) extend(sent instant, ttl time.Duration) bool {
-	h.age(h.e.clock.now())
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.expires = max(h.expires, sent.add(ttl))
-	h.failure = nil
-	if h.state != trusted {
-		return false
-	}
-	until := sent.add(ttl - h.call.config.marginOf(ttl))
-	h.until.Store(int64(max(h.trustedUntil(), until)))
-	return true
+func (h *hold) extend(sent instant, ttl time.Duration) (ok bool) {
+	now := h.e.clock.now()
+	h.change(func() bool {
+		over := h.age(now)
+		h.expires = max(h.expires, sent.add(ttl))
+		h.failure = nil
+		if ok = h.state == trusted; ok {
+			until := sent.add(ttl - h.call.config.marginOf(ttl))
+			h.until.Store(int64(max(h.trustedUntil(), until)))
+		}
+		return over
+	})
+	return ok
 }
 
 // err is the cause of the context's end, nil while it lives.
-func (h *hold) err() error {
-	if !h.over() {
+func (h *hold) err() error { return h.errAt(h.e.clock.now()) }
+
+func (h *hold) errAt(now instant) error {
+	if !h.overAt(now) {
 		return nil
 	}
 	h.mu.Lock()
@@ -190,19 +181,27 @@ func (h *hold) err() error {
 	return h.cause
 }
 
-// released reports whether the context ended because its holder was done.
-func (h *hold) released() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.cause == errReleased //nolint:errorlint // that very value
+// right is what is known of the right itself at this instant.
+func (h *hold) right(now instant) (state trust) {
+	h.change(func() bool {
+		over := h.age(now)
+		state = h.state
+		return over
+	})
+	return state
 }
 
-// right is what is known of the right itself, at this moment.
-func (h *hold) right() trust {
-	h.age(h.e.clock.now())
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.state
+// close ends the lease for its holder. It reports what is known of the right, and until when the store has it; lost
+// tells that it had ended before.
+func (h *hold) close(now instant) (state trust, expires instant, lost bool) {
+	h.change(func() bool {
+		over := h.age(now)
+		first := h.mark(errReleased)
+		state, expires = h.state, h.expires
+		lost = h.cause != errReleased //nolint:errorlint // that very value
+		return first || over
+	})
+	return state, expires, lost
 }
 
 // listen ends a lease as soon as its driver learns that it is lost.

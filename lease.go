@@ -17,16 +17,18 @@ type Lease struct {
 	ctx leaseContext
 }
 
-// newLease is the handle of h, with a context that is a child of parent.
+// newLease is a handle of h to hand out, with a context that is a child of parent. h is marked as forgotten when neither
+// can be reached any more.
 func newLease(parent context.Context, h *hold) *Lease {
-	l := &Lease{h: h}
-	l.ctx = leaseContext{parent: parent, lease: l}
+	l := new(Lease)
+	l.set(parent, h)
+	runtime.AddCleanup(l, func(h *hold) { h.forgotten.Store(true) }, h)
 	return l
 }
 
-// watchReach marks h as forgotten when l and its contexts are unreachable.
-func (l *Lease) watchReach() {
-	runtime.AddCleanup(l, func(h *hold) { h.forgotten.Store(true) }, l.h)
+func (l *Lease) set(parent context.Context, h *hold) {
+	l.h = h
+	l.ctx = leaseContext{parent: parent, lease: l}
 }
 
 // Context ends when the lease is over, with a cause that wraps [ErrLeaseLost] and says why. It carries the lease. Under
@@ -61,7 +63,8 @@ func (l *Lease) Release(context.Context) error {
 	if h.scoped {
 		return ownRelease(err)
 	}
-	if failed := h.finish(); failed != nil {
+	//nolint:contextcheck // a release runs on a context of its own
+	if failed := h.finish(h.e.clock.now()); failed != nil {
 		return failed
 	}
 	return ownRelease(err)

@@ -64,11 +64,22 @@ func (c *leaseContext) Value(key any) any {
 // standard returns the context of the standard library, a new one if there is none.
 func (c *leaseContext) standard() context.Context { return c.lease.h.materialize(c.parent) }
 
+// innerContext is the context of the standard library that a lease's context becomes.
+type innerContext struct {
+	context.Context //nolint:containedctx // this is a context
+
+	cancel context.CancelCauseFunc
+	timer  *time.Timer // for the end of the lease; nil if it is over already
+}
+
 // standard returns the context of the standard library if there is one.
 func (h *hold) standard() context.Context {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.inner
+	if h.inner == nil {
+		return nil
+	}
+	return h.inner.Context
 }
 
 // materialize makes the lease's context one of the standard library, cancelled if the lease is over, else with a timer
@@ -77,15 +88,17 @@ func (h *hold) materialize(parent context.Context) context.Context {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.inner != nil {
-		return h.inner
+		return h.inner.Context
 	}
-	h.inner, h.cancel = context.WithCancelCause(parent)
+	inner := &innerContext{}
+	inner.Context, inner.cancel = context.WithCancelCause(parent)
+	h.inner = inner
 	if h.cause != nil {
-		h.cancel(h.cause)
-		return h.inner
+		inner.cancel(h.cause)
+	} else {
+		inner.timer = time.AfterFunc(h.left(), h.tick)
 	}
-	h.timer = time.AfterFunc(h.left(), h.tick)
-	return h.inner
+	return inner.Context
 }
 
 // left is the time until the context ends unless the lease is extended.
@@ -101,6 +114,6 @@ func (h *hold) tick() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.cause == nil {
-		h.timer.Reset(h.left())
+		h.inner.timer.Reset(h.left())
 	}
 }

@@ -2,8 +2,12 @@ package leader
 
 import (
 	"context"
+	"slices"
 	"time"
 )
+
+// maxIdleQueues is how many queues an elector may have before it drops those without users.
+const maxIdleQueues = 64
 
 // queue is what an elector knows of one key while somebody here wants it or holds it. The engine's mu guards it.
 //
@@ -14,22 +18,35 @@ type queue struct {
 	users  int           // callers, holders and requests that refer to it
 	held   *hold         // the newest lease that this elector acquired and has not released
 	asking bool          // a request for the key is under way
+	asked  instant       // since when
+	newest *hold         // the last lease that a request brought
 	idle   chan struct{} // closed when no request is under way any more; nil while nobody waits for that
 	line   []*seeker
-	last   verdict // of the last request
+	last   *verdict // of the last request; nil if it brought the lease, or no answer
 }
 
-// enter returns the queue of key, for a caller that leaves it later.
-func (e *engine) enter(key string) *queue {
+// enter returns the queue of key, for a caller that leaves it later. If nobody here is after the key, the caller has the
+// claim as well.
+func (e *engine) enter(key string, now instant) (q *queue, claimed bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	q := e.queues[key]
+	q = e.queues[key]
 	if q == nil {
 		q = &queue{key: key}
 		e.queues[key] = q
 	}
 	q.users++
-	return q
+	if q.held != nil || q.asking || len(q.line) > 0 {
+		return q, false
+	}
+	q.ask(now)
+	return q, true
+}
+
+// ask begins a request; the engine's mu is held.
+func (q *queue) ask(now instant) {
+	q.asking, q.asked = true, now
+	q.users++
 }
 
 // leave gives back what enter returned.
@@ -39,44 +56,76 @@ func (e *engine) leave(q *queue) {
 	e.drop(q)
 }
 
-// drop counts one user less; mu is held.
+// drop counts one user less; mu is held. A few queues without users are kept, for the next call of the same name.
 func (e *engine) drop(q *queue) {
 	q.users--
-	if q.users == 0 {
-		delete(e.queues, q.key)
+	if q.users > 0 {
+		return
 	}
+	if len(e.queues) > maxIdleQueues {
+		delete(e.queues, q.key)
+		return
+	}
+	q.newest, q.last, q.line = nil, nil, nil
 }
 
-// claim waits until no request for the key is under way and makes the caller the one that has it. It reports false when
-// ctx ends first.
-func (e *engine) claim(ctx context.Context, q *queue, d time.Duration) bool {
-	if e.tryClaim(q) == nil {
-		return true
+// claim makes the caller the one that has a request for the key under way. It waits for another's to end, at most for
+// d, and reports false if ctx ends or d passes first. It returns the lease that this elector has and still trusts, if
+// any, instead of the claim.
+func (e *engine) claim(ctx context.Context, q *queue, d time.Duration) (held *hold, ok bool) {
+	held, idle := e.tryClaim(q)
+	if held != nil || idle == nil {
+		return held, held == nil
 	}
 	t := time.NewTimer(d)
 	defer t.Stop()
-	for {
-		idle := e.tryClaim(q)
-		if idle == nil {
-			return true
-		}
+	for idle != nil {
 		select {
 		case <-idle:
 		case <-t.C:
-			return false
+			return nil, false
 		case <-ctx.Done():
-			return false
+			return nil, false
 		}
+		if held, idle = e.tryClaim(q); held != nil {
+			return held, false
+		}
+	}
+	return nil, true
+}
+
+// tryClaim is claim without waiting: a channel is closed when it is worth another try.
+func (e *engine) tryClaim(q *queue) (held *hold, idle <-chan struct{}) {
+	for {
+		e.mu.Lock()
+		held = q.held
+		if held == nil {
+			idle = q.claim(e.clock.now())
+			e.mu.Unlock()
+			return nil, idle
+		}
+		e.mu.Unlock()
+		if !held.over() {
+			return held, nil
+		}
+		e.displace(q, held)
 	}
 }
 
-// tryClaim returns nil if the caller now has the request, else a channel that is closed when the request ends.
-func (e *engine) tryClaim(q *queue) <-chan struct{} {
+// displace makes room for a request although a lease that is over has not been released yet.
+func (e *engine) displace(q *queue, h *hold) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if q.held == h {
+		q.held = nil
+	}
+}
+
+// claim returns nil if the caller now has the request, else a channel that is closed when the request ends; the
+// engine's mu is held.
+func (q *queue) claim(now instant) <-chan struct{} {
 	if !q.asking {
-		q.asking = true
-		q.users++
+		q.ask(now)
 		return nil
 	}
 	if q.idle == nil {
@@ -85,24 +134,35 @@ func (e *engine) tryClaim(q *queue) <-chan struct{} {
 	return q.idle
 }
 
-// unclaim ends the request that claim began. h is the lease that it brought, if any.
-func (e *engine) unclaim(q *queue, h *hold, v verdict) {
+// unclaim ends a request that did not bring the lease.
+func (e *engine) unclaim(q *queue, v *verdict) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	q.answered(v)
+	e.drop(q)
+}
+
+// occupy ends a request that brought the lease h, and the use of the queue by the caller that made it: the holder is its
+// user from now on, until it vacates.
+func (e *engine) occupy(q *queue, h *hold) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	q.answered(nil)
+	q.held, q.newest = h, h
+	e.drop(q)
+}
+
+// answered notes the end of a request; the engine's mu is held.
+func (q *queue) answered(v *verdict) {
 	q.asking = false
 	q.last = v
 	if q.idle != nil {
 		close(q.idle)
 		q.idle = nil
 	}
-	if h != nil {
-		q.held = h
-		q.users++
-	}
-	e.drop(q)
 }
 
-// vacate ends the holding that unclaim began.
+// vacate ends the holding that occupy began.
 func (e *engine) vacate(h *hold) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -125,19 +185,22 @@ func (e *engine) holder(q *queue) *hold {
 	return h
 }
 
-// lastVerdict is what the last request for the key brought, for those who stand in line behind it.
-func (e *engine) lastVerdict(q *queue) (v verdict, asking bool) {
+// lastVerdict is what the last request for the key brought, for those who stand in line, and for how long the present
+// one has been under way.
+func (e *engine) lastVerdict(q *queue) (v *verdict, granted *hold, asking time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return q.last, q.asking
+	if q.asking {
+		asking = q.asked.until(e.clock.now())
+	}
+	return q.last, q.newest, asking
 }
 
-// lineUp puts s at the end of the line, and reports whether it is the head.
-func (e *engine) lineUp(s *seeker) bool {
+// lineUp puts s at the end of the line.
+func (e *engine) lineUp(s *seeker) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s.queue.line = append(s.queue.line, s)
-	return len(s.queue.line) == 1
 }
 
 // isHead reports whether s is the first in line.
@@ -151,14 +214,9 @@ func (e *engine) isHead(s *seeker) bool {
 func (e *engine) stepOut(s *seeker) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	q := s.queue
-	for i, other := range q.line {
-		if other == s {
-			q.line = append(q.line[:i], q.line[i+1:]...)
-			break
-		}
-	}
-	q.wake()
+	i := slices.Index(s.queue.line, s)
+	s.queue.line = slices.Delete(s.queue.line, i, i+1)
+	s.queue.wake()
 }
 
 // wakeHead tells the first in line that the key may be had.
@@ -168,7 +226,7 @@ func (e *engine) wakeHead(q *queue) {
 	q.wake()
 }
 
-// wake is wakeHead with mu held.
+// wake is wakeHead with the engine's mu held.
 func (q *queue) wake() {
 	if len(q.line) == 0 {
 		return

@@ -17,30 +17,33 @@ const (
 
 // finish ends a lease whose action has returned, in this order: it is trusted no more and its context is over, no
 // renewal is under way, the store is told. It returns the failure of the release, if any, which is announced as well.
-func (h *hold) finish() error {
+func (h *hold) finish(at instant) error {
 	if !h.returned.CompareAndSwap(false, true) {
 		return nil
 	}
 	if h.finished != nil {
 		close(h.finished)
 	}
-	h.age(h.e.clock.now())
-	h.end(errReleased)
+	state, expires, lost := h.close(at)
 	quiet := h.e.renewals.remove(h)
-	h.announceLoss(now)
-	switch h.right() {
+	if lost {
+		h.announceLoss(now)
+	}
+	switch state {
 	case takenOver:
 		h.e.vacate(h)
 		return nil
 	case expired:
-		// The store may still have it, or be out of reach: nobody needs to wait for that.
 		h.e.vacate(h)
-		go h.release() //nolint:errcheck // announced
+		if at.before(expires) {
+			// The store may still have it, or be out of reach: nobody needs to wait for that.
+			go h.release(at, expires) //nolint:errcheck // announced
+		}
 		return nil
 	case trusted:
 	}
 	await(quiet, quietBound)
-	err := h.release()
+	err := h.release(at, expires)
 	h.e.vacate(h)
 	return err
 }
@@ -60,19 +63,21 @@ func await(c <-chan struct{}, d time.Duration) {
 
 // release tells the store, in a few tries that end before the lease does. It runs on a context of its own, so that a
 // shutdown does not orphan the lease. What must be kept of a minimum lease is computed anew for each try.
-func (h *hold) release() error {
-	h.mu.Lock()
-	expires := h.expires
-	h.mu.Unlock()
-	last := min(h.e.clock.now().add(releaseBound), expires)
-	pause := 50 * time.Millisecond
+func (h *hold) release(at, expires instant) error {
+	last := min(at.add(releaseBound), expires)
+	ctx := h.ctx
+	if !h.e.limits.Instant || ctx.Err() != nil {
+		ctx = h.values()
+	}
+	pause := minPause
 	for try := 1; ; try++ {
-		err := h.releaseOnce(try, last)
+		err := h.releaseOnce(ctx, at, last)
 		if err == nil || errors.Is(err, backend.ErrLost) {
 			h.announceReleased()
 			return nil
 		}
-		if try == releaseTries || h.e.clock.now().add(pause).reached(last) {
+		at = h.e.clock.now().add(pause)
+		if try == releaseTries || at.reached(last) {
 			failure := h.e.failure("release", h.call.name, err)
 			h.announceReleaseFailed(failure)
 			return failure
@@ -82,17 +87,14 @@ func (h *hold) release() error {
 	}
 }
 
-func (h *hold) releaseOnce(try int, last instant) error {
-	t := time.Now()
-	at := h.e.clock.at(t)
-	b := &h.releasing
-	if try > 1 {
-		b = new(boundContext) // the first may still be in use
-	}
-	b.set(h.values(), t, min(attempt(h.req.TTL), max(0, at.until(last))))
-	defer b.stop()
+func (h *hold) releaseOnce(ctx context.Context, at, last instant) error {
 	keep := h.minLeft(at)
-	return h.e.tell(b, func(ctx context.Context) error { return h.lease.Release(ctx, keep) }, func(error) {})
+	if h.e.limits.Instant {
+		return h.lease.Release(ctx, keep)
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(attempt(h.req.TTL), max(0, at.until(last))))
+	defer cancel()
+	return h.e.tell(ctx, func() error { return h.lease.Release(ctx, keep) }, nil)
 }
 
 // minLeft is what is left of the minimum lease; nothing if no action was started under it.
@@ -107,12 +109,12 @@ func (h *hold) minLeft(at instant) time.Duration {
 // abandon releases a lease that its holder has forgotten.
 func (h *hold) abandon() {
 	h.end(lost(ErrAbandoned, nil))
-	go h.finish() //nolint:errcheck // announced
+	go h.finish(h.e.clock.now()) //nolint:errcheck // announced
 }
 
 // clean frees what an attempt may have left behind: one that was given up, or whose answer came too late to be used. It
 // asks until the store has answered or the lease would be over. The channel is closed when it is done.
-func (e *engine) clean(ctx context.Context, name string, req backend.Request) <-chan struct{} {
+func (e *engine) clean(ctx context.Context, req backend.Request) <-chan struct{} {
 	done := make(chan struct{})
 	ctx = context.WithoutCancel(ctx)
 	go func() {
@@ -120,9 +122,7 @@ func (e *engine) clean(ctx context.Context, name string, req backend.Request) <-
 		end := e.clock.now().add(req.TTL)
 		var back backoff
 		for {
-			b := withBound(ctx, time.Now(), attempt(req.TTL))
-			err := e.tell(b, func(ctx context.Context) error { return e.driver.Abandon(ctx, req) }, func(error) {})
-			b.stop()
+			err := e.abandonOnce(ctx, req)
 			pause := back.next(maxPause)
 			if err == nil || e.clock.now().add(pause).reached(end) {
 				return
@@ -131,4 +131,10 @@ func (e *engine) clean(ctx context.Context, name string, req backend.Request) <-
 		}
 	}()
 	return done
+}
+
+func (e *engine) abandonOnce(ctx context.Context, req backend.Request) error {
+	ctx, cancel := context.WithTimeout(ctx, attempt(req.TTL))
+	defer cancel()
+	return e.tell(ctx, func() error { return e.driver.Abandon(ctx, req) }, nil)
 }

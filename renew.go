@@ -35,8 +35,8 @@ func (s *scheduler) start(h *hold, now instant) {
 	h.schedule.outstanding++
 	s.waiting++
 	go func() {
-		ctx := withBound(h.values(), time.Now(), bound)
-		defer ctx.stop()
+		ctx, cancel := context.WithTimeout(h.values(), bound)
+		defer cancel()
 		err := h.lease.Renew(ctx, h.req.TTL)
 		s.answered(h, r, err)
 	}()
@@ -91,7 +91,8 @@ func (s *scheduler) settled(h *hold) {
 	next := s.stalled[0]
 	s.stalled = s.stalled[1:]
 	next.schedule.stalled = false
-	s.put(next, s.e.clock.now())
+	now := s.e.clock.now()
+	s.put(next, now, now)
 }
 
 // done counts an answer; s.mu is held.
@@ -111,7 +112,7 @@ func (s *scheduler) failed(h *hold, r *renewal, now instant, err error) {
 		return
 	}
 	st.backoff = min(max(2*st.backoff, h.req.TTL/50), h.req.TTL/10, maxAttempt)
-	st.renewAt = now.add(st.backoff/2 + rand.N(st.backoff/2+1)) //nolint:gosec // jitter
+	st.renewAt = now.add(st.backoff/2 + rand.N(st.backoff/2+1))
 	if st.failing == 0 {
 		st.failing = r.sent
 	}
@@ -137,8 +138,8 @@ func (h *hold) extendBy(ctx context.Context, d time.Duration) error {
 		return h.e.failure("renew", h.call.name, backend.WithKind(errNoAnswer, backend.Unavailable))
 	}
 	sent := h.e.clock.now()
-	b := withBound(ctx, time.Now(), min(attempt(h.req.TTL), sent.until(h.trustedUntil())))
-	defer b.stop()
+	bounded, cancel := context.WithTimeout(ctx, min(attempt(h.req.TTL), sent.until(h.trustedUntil())))
+	defer cancel()
 	take := func(err error) {
 		s.end(h)
 		switch {
@@ -148,7 +149,7 @@ func (h *hold) extendBy(ctx context.Context, d time.Duration) error {
 			h.lose()
 		}
 	}
-	err = h.e.tell(b, func(ctx context.Context) error { return h.lease.Renew(ctx, ttl) }, take)
+	err = h.e.tell(bounded, func() error { return h.lease.Renew(bounded, ttl) }, take)
 	if !errors.Is(err, errNoAnswer) {
 		take(err)
 	}
@@ -156,12 +157,12 @@ func (h *hold) extendBy(ctx context.Context, d time.Duration) error {
 		return over
 	}
 	if err != nil {
-		if cause := ctx.Err(); cause != nil {
+		if ctx.Err() != nil {
 			return interrupted(ctx, "extend", h.call.name)
 		}
 		return h.e.failure("renew", h.call.name, err)
 	}
-	h.announceRenewed(sent.until(h.e.clock.now()))
+	h.announceRenewed(sent.until(h.e.clock.now())) //nolint:contextcheck // hooks get the values of the acquisition
 	if h.e.limits.FixedTTL {
 		s.keepUntil(h, sent.add(d))
 	}

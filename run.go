@@ -15,14 +15,15 @@ func (e *engine) run(ctx context.Context, c call, action Action) (r RunResult, e
 	if hooks.RunFinished != nil {
 		defer func() { hooks.RunFinished(ctx, c.name, r, err) }() // also when the action does not return
 	}
-	s := seeker{e: e, call: &c}
+	s := newSeeker(e, &c)
 	h, err := s.acquire(ctx)
 	r.Attempts = s.attempts
-	r.Waited = s.since.until(e.clock.now())
 	if err != nil {
+		r.Waited = s.since.until(e.clock.now())
 		err = e.notElected(ctx, &c, action, &r, err)
 		return r, err
 	}
+	r.Waited = s.since.until(h.acquired)
 	err = h.lead(ctx, action, &r)
 	return r, err
 }
@@ -30,21 +31,22 @@ func (e *engine) run(ctx context.Context, c call, action Action) (r RunResult, e
 // lead runs the action under the lease. The error means that it did not run.
 func (h *hold) lead(ctx context.Context, action Action, r *RunResult) error {
 	h.scoped = true
-	l := newLease(ctx, h)
-	defer func() {
+	h.own.set(ctx, h)
+	defer func() { //nolint:contextcheck // a release runs on a context of its own
+		at := h.e.clock.now()
+		r.Lost = h.errAt(at)
 		r.Lease = h.info()
-		r.Lease.Held = h.acquired.until(h.e.clock.now())
-		h.finish() //nolint:errcheck // announced; what the action did stands
+		r.Lease.Held = h.acquired.until(at)
+		h.finish(at) //nolint:errcheck // announced; what the action did stands
 	}()
-	h.announceAcquired()
-	if err := h.err(); err != nil {
-		return fmt.Errorf("leader: run %q: %w", h.call.name, err)
+	if h.announceAcquired() {
+		if err := h.err(); err != nil {
+			return fmt.Errorf("leader: run %q: %w", h.call.name, err)
+		}
 	}
 	h.started.Store(true)
 	r.Outcome, r.Err = ActionFailed, ErrNoReturn
-	r.Err = action(&l.ctx)
-	r.Lost = h.err()
-	if r.Err == nil {
+	if r.Err = action(&h.own.ctx); r.Err == nil { //nolint:contextcheck // the lease's, a child of ctx
 		r.Outcome = Elected
 	}
 	return nil
@@ -79,7 +81,7 @@ func (e *engine) notElected(ctx context.Context, c *call, action Action, r *RunR
 
 // handOut gets the lease and leaves it to the caller.
 func (e *engine) handOut(ctx context.Context, c call) (*Lease, error) {
-	s := seeker{e: e, call: &c}
+	s := newSeeker(e, &c)
 	h, err := s.acquire(ctx)
 	if other, ok := errors.AsType[*contended](err); ok {
 		if other.holder.Owner == "" || other.holder.Kept {
@@ -92,7 +94,6 @@ func (e *engine) handOut(ctx context.Context, c call) (*Lease, error) {
 	}
 	h.started.Store(true)
 	l := newLease(context.WithoutCancel(ctx), h)
-	l.watchReach()
 	h.announceAcquired()
 	return l, nil
 }
@@ -100,7 +101,7 @@ func (e *engine) handOut(ctx context.Context, c call) (*Lease, error) {
 // campaign leads whenever it can, until ctx ends or lead is done.
 func (e *engine) campaign(ctx context.Context, c call, lead Action) error {
 	for {
-		interruptedIn := false
+		interruptedIn := false // before lead returned
 		r, err := e.run(ctx, c, func(termCtx context.Context) error {
 			defer func() { interruptedIn = ctx.Err() != nil }()
 			return lead(termCtx)
@@ -110,12 +111,12 @@ func (e *engine) campaign(ctx context.Context, c call, lead Action) error {
 			continue // before lead was started
 		case err != nil:
 			return err
-		case r.Lost != nil && !errors.Is(r.Lost, ErrReleased) && ctx.Err() == nil:
+		case interruptedIn, lostIn(r) && ctx.Err() != nil:
+			return errors.Join(interrupted(ctx, "campaign", c.name), ownError(r.Err))
+		case lostIn(r):
 			if r.Err != nil {
 				e.warnOf(ctx, "leading ended with an error after its lease was lost", c.name, r.Err)
 			}
-		case interruptedIn:
-			return errors.Join(interrupted(ctx, "campaign", c.name), ownError(r.Err))
 		case r.Err != nil:
 			return r.Err
 		case !c.config.requeue:
@@ -123,6 +124,9 @@ func (e *engine) campaign(ctx context.Context, c call, lead Action) error {
 		}
 	}
 }
+
+// lostIn reports whether a term ended otherwise than by the will of its leader.
+func lostIn(r RunResult) bool { return r.Lost != nil && !errors.Is(r.Lost, ErrReleased) }
 
 // ownError is err unless it only says that a context ended.
 func ownError(err error) error {

@@ -46,11 +46,11 @@ type schedule struct {
 }
 
 // add takes over a lease that was just acquired.
-func (s *scheduler) add(h *hold) {
+func (s *scheduler) add(h *hold, now instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h.schedule.renewAt = h.acquired.add(rhythm(h.req.TTL))
-	s.put(h, s.nextEvent(h, h.acquired))
+	s.put(h, s.nextEvent(h, now), now)
 }
 
 // remove stops the renewals of a lease. The channel it returns is closed when none is outstanding; nil means now.
@@ -74,7 +74,8 @@ func (s *scheduler) remove(h *hold) <-chan struct{} {
 func (s *scheduler) kick(h *hold) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.put(h, s.e.clock.now())
+	now := s.e.clock.now()
+	s.put(h, now, now)
 }
 
 // keepUntil renews a lease until the given instant, also without auto-extension.
@@ -82,11 +83,12 @@ func (s *scheduler) keepUntil(h *hold, until instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h.schedule.atLeast = max(h.schedule.atLeast, until)
-	s.put(h, s.e.clock.now())
+	now := s.e.clock.now()
+	s.put(h, now, now)
 }
 
 // put moves a lease to its place in the heap and arms the timer; s.mu is held.
-func (s *scheduler) put(h *hold, next instant) {
+func (s *scheduler) put(h *hold, next, now instant) {
 	if h.schedule.removed {
 		return
 	}
@@ -96,16 +98,15 @@ func (s *scheduler) put(h *hold, next instant) {
 	} else {
 		heap.Fix(&s.leases, h.schedule.index-1)
 	}
-	s.arm()
+	s.arm(now)
 }
 
 // arm sets the timer for the first event. A timer that fires earlier than needed is left alone: short leases come and
 // go without touching it.
-func (s *scheduler) arm() {
+func (s *scheduler) arm(now instant) {
 	if len(s.leases) == 0 {
 		return
 	}
-	now := s.e.clock.now()
 	at := min(s.leases[0].schedule.next, now.add(maxTick))
 	if s.armed != 0 && s.armed <= at {
 		return
@@ -134,9 +135,9 @@ func (s *scheduler) due() []*hold {
 	now := s.e.clock.now()
 	var due []*hold
 	for len(s.leases) > 0 && s.leases[0].schedule.next.before(now.add(1)) {
-		due = append(due, heap.Pop(&s.leases).(*hold)) //nolint:errcheck,forcetypeassert // the heap holds nothing else
+		due = append(due, heap.Pop(&s.leases).(*hold)) // the heap holds nothing else
 	}
-	s.arm()
+	s.arm(now)
 	return due
 }
 
@@ -149,7 +150,7 @@ func (s *scheduler) look(h *hold) {
 	if h.over() {
 		h.announceLoss(later)
 	}
-	if h.right() != trusted {
+	if h.right(s.e.clock.now()) != trusted {
 		return
 	}
 	s.mu.Lock()
@@ -162,7 +163,7 @@ func (s *scheduler) look(h *hold) {
 	if s.renews(h, now) && now.reached(h.schedule.renewAt) && h.schedule.current == nil {
 		s.start(h, now)
 	}
-	s.put(h, s.nextEvent(h, now))
+	s.put(h, s.nextEvent(h, now), now)
 }
 
 // renews reports whether the lease is kept alive.
@@ -189,7 +190,7 @@ func (s *scheduler) nextEvent(h *hold, now instant) instant {
 // leases acquired together do not stay in step.
 func rhythm(l time.Duration) time.Duration {
 	third := l / 3
-	return third - third/10 + rand.N(third/5+1) //nolint:gosec // jitter
+	return third - third/10 + rand.N(third/5+1)
 }
 
 // leaseHeap orders leases by their next event.
@@ -204,7 +205,7 @@ func (l leaseHeap) Swap(i, j int) {
 }
 
 func (l *leaseHeap) Push(x any) {
-	h := x.(*hold) //nolint:errcheck,forcetypeassert // the heap holds nothing else
+	h := x.(*hold) // the heap holds nothing else
 	*l = append(*l, h)
 	h.schedule.index = len(*l)
 }

@@ -91,7 +91,7 @@ func (w *watching) follow(ctx context.Context) error {
 
 // await waits until another look is worth it.
 func (w *watching) await(ctx context.Context, h backend.Holder) {
-	d := watchPause/2 + rand.N(watchPause/2) //nolint:gosec // jitter
+	d := watchPause/2 + rand.N(watchPause/2)
 	if h.Remaining > 0 {
 		d = min(d, h.Remaining+time.Millisecond)
 	}
@@ -118,8 +118,8 @@ func (w *watching) show(s State) bool {
 
 // same reports whether two states differ in nothing but their age.
 func same(a, b State) bool {
-	a.Remaining, b.Remaining = 0, 0
-	return a.Node == b.Node && a.Fence == b.Fence && a.Kept == b.Kept && a.Stale == b.Stale && maps.Equal(a.Metadata, b.Metadata)
+	return a.Node == b.Node && a.Fence == b.Fence && a.Kept == b.Kept && a.Stale == b.Stale &&
+		maps.Equal(a.Metadata, b.Metadata)
 }
 
 // pause returns after d or when ctx ends.

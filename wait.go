@@ -17,21 +17,24 @@ type pauses struct {
 }
 
 // wait stands in line and, at its head, makes attempts until one succeeds, the wait ends, or trying is of no use. The
-// last attempt comes at the end of the wait.
-func (s *seeker) wait(ctx context.Context) (*hold, error) {
+// last attempt comes at the end of the wait. tried tells that there has been one.
+func (s *seeker) wait(ctx context.Context, tried bool) (*hold, error) {
 	s.woken = make(chan struct{}, 1)
 	s.e.lineUp(s)
 	defer s.e.stepOut(s)
 	if err := s.standInLine(ctx); err != nil {
 		return nil, err
 	}
-	for {
+	var p pauses
+	for ; ; tried = true {
+		if tried {
+			s.pause(ctx, &p)
+		}
 		last := s.e.clock.now().reached(s.ends)
 		h, err := s.look(ctx)
 		if err == nil || last || !s.worthwhile(ctx, err) {
 			return h, err
 		}
-		s.pause(ctx)
 	}
 }
 
@@ -49,7 +52,7 @@ func (s *seeker) standInLine(ctx context.Context) error {
 			}
 			return s.inLine()
 		case <-ctx.Done():
-			return interrupted(ctx, "acquire", s.call.name)
+			return interrupted(ctx, "acquire", s.hold.call.name)
 		}
 	}
 	return nil
@@ -60,17 +63,16 @@ func (s *seeker) left() time.Duration { return max(0, s.e.clock.now().until(s.en
 
 // inLine is the verdict for a caller that never came to the head of the line: that of those before it.
 func (s *seeker) inLine() error {
-	if h := s.e.holder(s.queue); h != nil {
-		return s.heldHere(h)
-	}
-	last, asking := s.e.lastVerdict(s.queue)
+	last, granted, asking := s.e.lastVerdict(s.queue)
 	switch {
-	case last.err != nil:
-		s.last = last
+	case asking > attempt(s.hold.call.config.lease):
+		return s.fail(errNoAnswer)
+	case last != nil && last.err != nil:
 		return last.err
-	case last.held && !asking:
-		s.last = last
+	case last != nil:
 		return &contended{last.holder}
+	case granted != nil:
+		return s.heldHere(granted)
 	}
 	return s.fail(errNoAnswer)
 }
@@ -85,8 +87,8 @@ func (s *seeker) worthwhile(ctx context.Context, err error) bool {
 		return ok || errors.Is(err, ErrNotElected)
 	}
 	// A standby outlives a rotation of credentials, but does not start with wrong ones.
-	if s.call.forever() && s.e.answered.Load() {
-		s.e.warnOf(ctx, "campaign goes on", s.call.name, err)
+	if s.hold.call.forever() && s.e.answered.Load() {
+		s.e.warnOf(ctx, "campaign goes on", s.hold.call.name, err)
 		return true
 	}
 	return false
@@ -94,8 +96,8 @@ func (s *seeker) worthwhile(ctx context.Context, err error) bool {
 
 // look is an attempt, or a read where a losing attempt would cost the store more and the lease is known to be held.
 func (s *seeker) look(ctx context.Context) (*hold, error) {
-	if s.e.limits.LookFirst && s.last.held {
-		holder, err := s.e.inspect(ctx, s.call)
+	if s.e.limits.LookFirst && s.last != nil && s.last.err == nil {
+		holder, err := s.e.inspect(ctx, &s.hold.call)
 		if err == nil && !holder.Free() {
 			return nil, s.heldBy(holder)
 		}
@@ -105,64 +107,68 @@ func (s *seeker) look(ctx context.Context) (*hold, error) {
 
 // pause returns when the next attempt is worth it: at a hint that the lease was released, at its known expiry, after a
 // backoff, at the end of the wait, or when ctx ends.
-func (s *seeker) pause(ctx context.Context) {
+func (s *seeker) pause(ctx context.Context, p *pauses) {
 	if s.e.holder(s.queue) != nil {
 		s.sleep(ctx, min(s.left(), maxHint)) // the holder wakes the head
 		return
 	}
-	if !s.last.held {
-		s.sleep(ctx, min(s.left(), s.pauses.failing.next(maxPause)))
+	if s.last.err != nil {
+		s.sleep(ctx, min(s.left(), p.failing.next(maxPause)))
 		return
 	}
-	s.pauses.failing = backoff{}
-	if s.e.waiter == nil || !s.seen(ctx) {
-		s.sleep(ctx, s.untilExpiry(s.pauses.polling.next()))
-		return
+	p.failing = backoff{}
+	switch {
+	case s.last.here:
+		return // this elector had the lease a moment ago
+	case s.e.waiter == nil:
+		s.sleep(ctx, s.untilExpiry(p.polling.next()))
+	case s.last.holder.Seen != "" || s.learn(ctx):
+		s.awaitHint(ctx, p, s.untilExpiry(maxHint/2+rand.N(maxHint/2)))
+	case s.last.err != nil:
+		s.sleep(ctx, s.untilExpiry(p.polling.next()))
 	}
-	s.awaitHint(ctx, s.untilExpiry(maxHint/2+rand.N(maxHint/2))) //nolint:gosec // jitter
 }
 
 // untilExpiry shortens a pause to the holder's known expiry and the end of the wait. The small random delay after the
 // expiry keeps waiters out of step, and is over the rounding of a store's clock.
 func (s *seeker) untilExpiry(d time.Duration) time.Duration {
 	if left := s.last.holder.Remaining; left > 0 {
-		expiry := s.last.at.add(left + time.Millisecond + rand.N(10*time.Millisecond)) //nolint:gosec // jitter
+		expiry := s.last.at.add(left + time.Millisecond + rand.N(10*time.Millisecond))
 		d = min(d, max(time.Millisecond, s.e.clock.now().until(expiry)))
 	}
 	return min(d, s.left())
 }
 
-// seen makes sure that it is known what to wait for: an answer need not tell the holder.
-func (s *seeker) seen(ctx context.Context) bool {
-	if s.last.holder.Seen != "" {
-		return true
-	}
-	holder, err := s.e.inspect(ctx, s.call)
-	if err != nil || holder.Seen == "" {
+// learn asks what to wait for, which a losing attempt need not tell. It reports false if the key is free meanwhile, or
+// if the store fails.
+func (s *seeker) learn(ctx context.Context) bool {
+	holder, err := s.e.inspect(ctx, &s.hold.call)
+	if err != nil {
+		s.fail(err) //nolint:errcheck // the next attempt returns its own
 		return false
 	}
 	s.heldBy(holder) //nolint:errcheck // only the verdict is of interest
-	return true
+	return holder.Seen != ""
 }
 
 // awaitHint waits for the store to say that the lease was released, for at most d. A hint proves nothing, and one that
 // comes at once every time must not make a busy loop.
-func (s *seeker) awaitHint(ctx context.Context, d time.Duration) {
+func (s *seeker) awaitHint(ctx context.Context, p *pauses, d time.Duration) {
 	began := s.e.clock.now()
 	hintCtx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	err := s.e.waiter.AwaitRelease(hintCtx, s.call.key, s.last.holder.Seen)
+	err := s.e.waiter.AwaitRelease(hintCtx, s.hold.call.key, s.last.holder.Seen)
 	if hintCtx.Err() != nil {
-		s.pauses.hints = 0
+		p.hints = 0
 		return
 	}
 	if err == nil && began.until(s.e.clock.now()) > minPause/5 {
-		s.pauses.hints = 0
+		p.hints, p.polling = 0, polling{}
 		return
 	}
-	s.pauses.hints++
-	if err != nil || s.pauses.hints > 2 {
-		s.sleep(ctx, min(s.untilExpiry(s.pauses.polling.next()), d))
+	p.hints++
+	if err != nil || p.hints > 2 {
+		s.sleep(ctx, min(s.untilExpiry(p.polling.next()), d))
 	}
 }
 
@@ -179,10 +185,10 @@ func (s *seeker) sleep(ctx context.Context, d time.Duration) {
 
 // inspect asks the store who has the key of a call, without waiting.
 func (e *engine) inspect(ctx context.Context, c *call) (backend.Holder, error) {
-	b := withBound(ctx, time.Now(), maxAttempt)
-	defer b.stop()
+	ctx, cancel := context.WithTimeout(ctx, maxAttempt)
+	defer cancel()
 	if !e.limits.Blocking {
-		return e.driver.Inspect(b, c.key)
+		return e.driver.Inspect(ctx, c.key)
 	}
-	return ask(b, func() (backend.Holder, error) { return e.driver.Inspect(b, c.key) }, func(backend.Holder, error) {})
+	return ask(ctx, func() (backend.Holder, error) { return e.driver.Inspect(ctx, c.key) }, func(backend.Holder, error) {})
 }

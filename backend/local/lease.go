@@ -7,11 +7,12 @@ import (
 	"github.com/goleader/leader/backend"
 )
 
-// lease is one term of a key.
+// lease is one term of a key. Its record may have been dropped since, but then the term was over.
 type lease struct {
-	b          *Backend
-	key, token string
-	fence      uint64
+	b      *Backend
+	record *record
+	token  string
+	fence  uint64
 }
 
 func (l *lease) Fence() uint64 { return l.fence }
@@ -23,8 +24,8 @@ func (l *lease) Renew(ctx context.Context, ttl time.Duration) error {
 	l.b.mu.Lock()
 	defer l.b.mu.Unlock()
 	now := time.Now()
-	r := l.b.records[l.key]
-	if r == nil || r.free(now) || r.token != l.token {
+	r := l.record
+	if r.free(now) || r.token != l.token {
 		return backend.ErrLost
 	}
 	r.extend(now, ttl)
@@ -37,15 +38,17 @@ func (l *lease) Release(ctx context.Context, keep time.Duration) error {
 	}
 	l.b.mu.Lock()
 	defer l.b.mu.Unlock()
-	now := time.Now()
-	r := l.b.records[l.key]
-	if r == nil {
+	r := l.record
+	if r.fence != l.fence || r.token != l.token && r.spent != l.token {
 		return nil
 	}
-	held := !r.free(now) && r.token == l.token
-	repeated := r.token == "" && r.spent == l.token && r.fence == l.fence
-	if held || repeated && !r.free(now) {
-		r.end(l.token, now.Add(max(keep, 0)))
+	// The term is this one's, held, expired, or released before; nobody else has had the key since.
+	if keep <= 0 {
+		r.end(l.token, time.Time{})
+		return nil
+	}
+	if now := time.Now(); !r.free(now) {
+		r.end(l.token, now.Add(keep))
 	}
 	return nil
 }

@@ -48,8 +48,8 @@ func New() *Backend {
 // Name returns "local".
 func (b *Backend) Name() string { return "local" }
 
-// Limits says that leases are at least a millisecond long.
-func (b *Backend) Limits() backend.Limits { return backend.Limits{MinTTL: minTTL} }
+// Limits says that leases are at least a millisecond long, and that calls do no I/O.
+func (b *Backend) Limits() backend.Limits { return backend.Limits{MinTTL: minTTL, Instant: true} }
 
 // TryAcquire implements [backend.Driver]. ctx is only looked at before the attempt.
 func (b *Backend) TryAcquire(ctx context.Context, req backend.Request) (backend.Lease, error) {
@@ -71,13 +71,13 @@ func (b *Backend) TryAcquire(ctx context.Context, req backend.Request) (backend.
 	case !r.free(now):
 		return nil, &backend.HeldError{Holder: r.holder(now)}
 	default:
-		b.fence = max(b.fence+1, uint64(now.UnixMicro())) //nolint:gosec // not before 1970
+		b.fence = max(b.fence+1, uint64(now.UnixMicro()))
 		r.token, r.owner, r.fence = req.Token, req.Owner, b.fence
 		r.since, r.until = now, now.Add(req.TTL)
 		r.metadata = maps.Clone(req.Metadata)
 		r.notify()
 	}
-	return &lease{b: b, key: req.Key, token: req.Token, fence: r.fence}, nil
+	return &lease{b: b, record: r, token: req.Token, fence: r.fence}, nil
 }
 
 // Abandon implements [backend.Driver]. ctx is only looked at before the attempt.

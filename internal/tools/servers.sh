@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Installs what the tests need beside Go: the test servers, and a C compiler for the race detector. Does nothing where
+# everything is there. On Debian and Ubuntu as root it installs packages, elsewhere it says what is missing.
+
+source "$(dirname "$0")/lib.sh"
+
+# command: what it is for: Debian packages
+needs='
+redis-server: Redis: redis-server
+gcc: the race detector: gcc libc6-dev
+'
+
+missing=()
+while IFS=: read -r command purpose debian; do
+	[[ -n $command ]] || continue
+	if found=$(command -v "$command"); then
+		echo "$found:$purpose"
+	else
+		echo "$command is missing:$purpose"
+		# shellcheck disable=SC2206 # one word per package
+		missing+=($debian)
+	fi
+done <<<"$needs"
+((${#missing[@]})) || exit 0
+
+install=(apt-get install --yes --no-install-recommends "${missing[@]}")
+if ! command -v apt-get >/dev/null || ((EUID != 0)); then
+	echo "not possible here, tests without their server are skipped; on Debian and Ubuntu run as root: ${install[*]}"
+	exit 0
+fi
+
+# A package would start its service, on the standard port. Tests start their own, on free ports.
+policy=/usr/sbin/policy-rc.d
+if [[ ! -e $policy ]]; then
+	printf '#!/bin/sh\nexit 101\n' >$policy
+	chmod 755 $policy
+	trap 'rm -f $policy' EXIT
+fi
+export RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive
+
+# The lists may be absent or older than the archive.
+"${install[@]}" || { apt-get update && "${install[@]}"; }
