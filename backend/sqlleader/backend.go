@@ -1,0 +1,160 @@
+package sqlleader
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/goleader/leader/backend"
+)
+
+// minTTL is the shortest lease that SQL databases keep well.
+const minTTL = 10 * time.Millisecond
+
+// DefaultTable is the table's name where none is given.
+const DefaultTable = "leader_leases"
+
+// Options configure a [Backend]. The zero value means the defaults.
+type Options struct {
+	// Table is the table's name, [DefaultTable] if empty. It consists of ASCII letters, digits and underscores, with a
+	// schema and a dot before it if need be, and is not quoted: an SQL keyword does not work.
+	Table string
+	// CreateTable makes a statement that finds no table create it, as [Backend.Migrate] does.
+	CreateTable bool
+}
+
+// Backend is a [backend.Driver] on a table of an SQL database. All methods may be called concurrently. Use [New]: the
+// zero value is not ready.
+type Backend struct {
+	db      *sql.DB
+	dialect Dialect
+	table   string
+	create  bool
+	invalid error
+
+	read, acquire, renew, release, abandon, mark statement
+
+	writer   chan struct{} // has room for the one writer; nil if there may be many
+	foreign  observations
+	awaiting waiters
+
+	mu       sync.Mutex
+	closed   bool
+	prepared []*sql.Stmt
+}
+
+var (
+	_ backend.Driver  = (*Backend)(nil)
+	_ backend.Limited = (*Backend)(nil)
+	_ backend.Checker = (*Backend)(nil)
+	_ backend.Advisor = (*Backend)(nil)
+	_ backend.Waiter  = (*Backend)(nil)
+)
+
+// New returns a driver that works on a table of db, which stays the caller's and must not be closed before the Backend
+// is. It does no I/O. opts may be nil.
+func New(db *sql.DB, d Dialect, opts *Options) *Backend {
+	if opts == nil {
+		opts = &Options{}
+	}
+	b := &Backend{db: db, dialect: d, table: cmp.Or(opts.Table, DefaultTable), create: opts.CreateTable}
+	b.invalid = checkTable(b.table)
+	if db == nil {
+		b.invalid = errors.Join(b.invalid, errors.New("the *sql.DB is nil"))
+	}
+	b.read = b.statement(d.Read)
+	b.acquire = b.statement(d.Acquire)
+	b.renew = b.statement(d.Renew)
+	b.release = b.statement(d.Release)
+	b.abandon = b.statement(d.Abandon)
+	b.mark = b.statement(d.Note)
+	if d.OneWriter {
+		b.writer = make(chan struct{}, 1)
+	}
+	return b
+}
+
+// Name returns the dialect's name: "sqlite".
+func (b *Backend) Name() string { return b.dialect.Name }
+
+// Limits says that a lease is at least 10 ms long, and whether calls may outlive their context.
+func (b *Backend) Limits() backend.Limits {
+	return backend.Limits{MinTTL: minTTL, Blocking: b.dialect.Blocking}
+}
+
+// Check implements [backend.Checker]: it reports a bad table name and a nil handle.
+func (b *Backend) Check() error { return b.invalid }
+
+// Advise implements [backend.Advisor]: it looks at the settings of the handle. ctx governs the queries.
+func (b *Backend) Advise(ctx context.Context) ([]string, error) {
+	if b.invalid != nil {
+		return nil, backend.WithKind(b.invalid, backend.Misconfigured)
+	}
+	if b.dialect.Advise == nil {
+		return nil, nil
+	}
+	warnings, err := b.dialect.Advise(ctx, b.db)
+	return warnings, b.fault(ctx, err)
+}
+
+// Schema returns the statements that create the table, for migrations of one's own.
+func (b *Backend) Schema() []string {
+	schema := make([]string, len(b.dialect.Schema))
+	for i, ddl := range b.dialect.Schema {
+		schema[i] = b.named(ddl)
+	}
+	return schema
+}
+
+// Migrate creates the table if it does not exist. ctx governs the statements; errors are classified like those of the
+// other methods.
+func (b *Backend) Migrate(ctx context.Context) error {
+	if b.invalid != nil {
+		return backend.WithKind(b.invalid, backend.Misconfigured)
+	}
+	return b.fault(ctx, b.migrate(ctx))
+}
+
+// Close ends the waiters and closes the prepared statements; the handle stays open. Calls after it fail, leases end by
+// their time. It waits for statements in progress.
+func (b *Backend) Close() error {
+	b.awaiting.close()
+	b.mu.Lock()
+	b.closed = true
+	prepared := b.prepared
+	b.prepared = nil
+	b.mu.Unlock()
+	var errs []error
+	for _, stmt := range prepared {
+		errs = append(errs, stmt.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// named puts the table's name into a statement.
+func (b *Backend) named(text string) string { return strings.ReplaceAll(text, "{table}", b.table) }
+
+// tableName is one or two identifiers that need no quotes in any dialect.
+var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,62}$`)
+
+func checkTable(name string) error {
+	if tableName.MatchString(name) {
+		return nil
+	}
+	return fmt.Errorf("table name %q is not made of at most 63 ASCII letters, digits and underscores, "+
+		"with an optional schema and dot before it", name)
+}
+
+// duration checks a lease time against the limit and returns it in µs.
+func duration(ttl time.Duration) (int64, error) {
+	if ttl < minTTL {
+		return 0, backend.WithKind(fmt.Errorf("ttl %v is under the minimum of %v", ttl, minTTL), backend.Misconfigured)
+	}
+	return micros(ttl), nil
+}

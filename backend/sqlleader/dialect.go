@@ -1,0 +1,132 @@
+package sqlleader
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/goleader/leader/backend"
+)
+
+// Dialect is what a database needs said differently: its statements, as data, and a few functions. A Dialect is not
+// changed after it was given to [New].
+type Dialect struct {
+	// Name is the store's short name: "sqlite".
+	Name string
+	// Blocking says that calls may outlive their context.
+	Blocking bool
+	// OneWriter says that writes exclude each other anyway, so that they may as well take turns before they start.
+	OneWriter bool
+
+	// Schema is the DDL, for [Backend.Migrate]. It may be executed repeatedly.
+	Schema []string
+
+	// Read returns the row of a key, if there is one, in these columns: format, token, spent, owner, fence, since, µs
+	// left, whether it is of another clock, ttl, µs since that was noted, renewals, metadata.
+	Read Statement
+	// Acquire makes the row a lease with the values given, if there is no row or it is as it was seen. Like the
+	// statements below it is judged by the number of rows it changed: one or none.
+	Acquire Statement
+	// Renew moves the end of the live lease with that token and fence to the later of its end and now + ttl.
+	Renew Statement
+	// Release ends the lease with that token and fence, spends the token and keeps the key for ttl if it was alive; a
+	// row that was kept by an earlier release of the same lease is kept for ttl from now.
+	Release Statement
+	// Abandon spends the token if it holds the key or nobody does, creating a row if there is none.
+	Abandon Statement
+	// Note writes into a row of another clock, if it is as it was seen, that it has been seen now.
+	Note Statement
+
+	// Sign is a cheap query of one integer that changes when another connection has committed. Without it Backend
+	// cannot tell when a key was released.
+	Sign string
+
+	// Clock reads the clock that judges expiry.
+	Clock func() Reading
+	// Kind classifies an error of the driver; [backend.Unknown] is a fine answer.
+	Kind func(error) backend.Kind
+	// NoTable reports whether err says that the table does not exist.
+	NoTable func(error) bool
+	// Advise returns warnings about the handle's settings; nil means that there is nothing to look at.
+	Advise func(ctx context.Context, db *sql.DB) ([]string, error)
+}
+
+// Reading is one look at the clocks of a machine.
+type Reading struct {
+	Clock string // names the clock of Now: readings with different names cannot be compared
+	Now   int64  // µs, by the clock that judges expiry
+	Wall  int64  // µs since 1970, for people and as a floor for fences
+}
+
+// Statement is SQL with {table} for the table's name, and what its parameters stand for, in order.
+type Statement struct {
+	Text string
+	Args []Arg
+}
+
+// Arg names a value that a statement gets.
+type Arg uint8
+
+// The values that statements get.
+const (
+	Key          Arg = iota // the name of the leadership, in full
+	Token                   // of the caller
+	Owner                   // of the caller, for people
+	Metadata                // of the caller, a JSON object or ""
+	TTL                     // of the lease or of what is kept, in µs
+	Fence                   // of the lease; the new one for Acquire
+	Clock                   // Reading.Clock
+	Now                     // Reading.Now
+	Wall                    // Reading.Wall
+	SeenToken               // of the record that was read
+	SeenFence               // likewise
+	SeenRenewals            // likewise
+)
+
+// values are what Args stand for in one call.
+type values struct {
+	key, token, owner, metadata string
+
+	ttl   int64
+	fence int64
+	at    Reading
+	seen  identity
+}
+
+// list returns the values that args name.
+func (v *values) list(args []Arg) []any {
+	list := make([]any, len(args))
+	for i, a := range args {
+		list[i] = v.value(a)
+	}
+	return list
+}
+
+func (v *values) value(a Arg) any {
+	switch a {
+	case Key:
+		return v.key
+	case Token:
+		return v.token
+	case Owner:
+		return v.owner
+	case Metadata:
+		return v.metadata
+	case TTL:
+		return v.ttl
+	case Fence:
+		return v.fence
+	case Clock:
+		return v.at.Clock
+	case Now:
+		return v.at.Now
+	case Wall:
+		return v.at.Wall
+	case SeenToken:
+		return v.seen.token
+	case SeenFence:
+		return v.seen.fence
+	case SeenRenewals:
+		return v.seen.renewals
+	}
+	return nil
+}
