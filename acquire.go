@@ -90,7 +90,7 @@ func (s *seeker) reentrant(ctx context.Context) bool {
 func (s *seeker) begin(ctx context.Context) {
 	s.doubt = false
 	h := s.hold
-	h.e, h.ctx, h.queue = s.e, ctx, s.queue
+	h.e, h.ctx, h.queue, h.scoped = s.e, ctx, s.queue, h.call.op != opAcquire
 	h.req = backend.Request{
 		Key:      s.hold.call.key,
 		Token:    newToken(),
@@ -110,7 +110,7 @@ func (s *seeker) seek(ctx context.Context, started time.Time, claimed bool) (h *
 	waits := s.ends > s.since
 	switch {
 	case claimed:
-		h, err = s.request(ctx, started)
+		h, err = s.request(ctx, started, started.Add(attempt(s.hold.call.config.lease)))
 	case !waits:
 		h, err = s.attempt(ctx)
 	}
@@ -120,14 +120,16 @@ func (s *seeker) seek(ctx context.Context, started time.Time, claimed bool) (h *
 	return s.wait(ctx, claimed)
 }
 
-// attempt makes one request, unless this elector has the lease itself.
+// attempt makes one request, unless this elector has the lease itself. Its bound includes the wait for a request of
+// another caller to end.
 func (s *seeker) attempt(ctx context.Context) (*hold, error) {
-	held, ok := s.e.claim(ctx, s.queue, attempt(s.hold.call.config.lease))
+	deadline := time.Now().Add(attempt(s.hold.call.config.lease))
+	held, ok := s.e.claim(ctx, s.queue, deadline)
 	switch {
 	case held != nil:
 		return nil, s.heldHere(held)
 	case ok:
-		return s.request(ctx, time.Now())
+		return s.request(ctx, time.Now(), deadline)
 	case ctx.Err() != nil:
 		return nil, interrupted(ctx, "acquire", s.hold.call.name)
 	}
@@ -136,10 +138,10 @@ func (s *seeker) attempt(ctx context.Context) (*hold, error) {
 
 // request asks the store; t is a reading of the clock from before it. The caller has the claim, which ends with the
 // answer, also with one that nobody waits for.
-func (s *seeker) request(ctx context.Context, t time.Time) (*hold, error) {
+func (s *seeker) request(ctx context.Context, t, deadline time.Time) (*hold, error) {
 	s.hold.acquired = s.e.clock.at(t)
 	s.attempts++
-	l, late, err := s.tryAcquire(ctx, s.hold.req)
+	l, late, err := s.tryAcquire(ctx, deadline, s.hold.req)
 	if err == nil {
 		return s.granted(ctx, l)
 	}
@@ -151,12 +153,14 @@ func (s *seeker) request(ctx context.Context, t time.Time) (*hold, error) {
 }
 
 // tryAcquire is the driver's, bounded, and aside if need be. It reports whether the bound has passed.
-func (s *seeker) tryAcquire(ctx context.Context, req backend.Request) (l backend.Lease, late bool, err error) {
+func (s *seeker) tryAcquire(
+	ctx context.Context, deadline time.Time, req backend.Request,
+) (l backend.Lease, late bool, err error) {
 	if s.e.limits.Instant {
 		l, err = s.e.driver.TryAcquire(ctx, req)
 		return l, false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, attempt(req.TTL))
+	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	if s.e.limits.Blocking {
 		l, err = ask(ctx, func() (backend.Lease, error) { return s.e.driver.TryAcquire(ctx, req) }, s.takeLate(ctx, req))
@@ -179,13 +183,13 @@ func (s *seeker) takeLate(ctx context.Context, req backend.Request) func(backend
 
 // granted makes a lease of the store's yes, if it came in time and is still wanted.
 func (s *seeker) granted(ctx context.Context, l backend.Lease) (*hold, error) {
-	h := s.hold
-	h.granted(l)
-	s.e.hasAnswered(ctx)
-	now := h.acquired
+	now := s.hold.acquired
 	if !s.e.limits.Instant {
 		now = s.e.clock.now()
 	}
+	h := s.hold
+	h.grant(l, now)
+	s.e.hasAnswered(ctx)
 	switch {
 	case now.reached(h.trustedUntil()):
 		err := s.fail(errTooLate)
@@ -234,9 +238,6 @@ func (s *seeker) refused(err error, late bool) error {
 
 // fail makes a failure of the store the last verdict.
 func (s *seeker) fail(err error) *BackendError {
-	if errors.Is(err, errNoAnswer) || errors.Is(err, errTooLate) {
-		err = backend.WithKind(err, backend.Unavailable)
-	}
 	s.last = &verdict{err: s.e.failure("acquire", s.hold.call.name, err), at: s.e.clock.now()}
 	return s.last.err
 }

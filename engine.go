@@ -92,6 +92,9 @@ func attempt(l time.Duration) time.Duration { return min(maxAttempt, l/2) }
 
 // failure wraps an error of the driver, once.
 func (e *engine) failure(op, name string, err error) *BackendError {
+	if errors.Is(err, errNoAnswer) || errors.Is(err, errTooLate) {
+		err = backend.WithKind(err, backend.Unavailable)
+	}
 	return &BackendError{Op: op, Backend: e.driver.Name(), Name: name, Kind: backend.KindOf(err), Err: err}
 }
 

@@ -22,8 +22,9 @@ type hold struct {
 	queue    *queue
 	lease    backend.Lease
 	acquired instant       // before the acquisition was sent
-	maxAt    instant       // when MaxHold ends the context; never without one
+	granted  instant       // after it was answered
 	scoped   bool          // released by the engine, after the action has returned
+	vacated  bool          // the queue has another holder, or none; guarded by the engine's mu
 	own      Lease         // the one of the action; unused if the lease is handed out
 	finished chan struct{} // closed by finish; nil unless somebody listens
 
@@ -54,15 +55,19 @@ const (
 	takenOver       // the store said that it is not ours
 )
 
-// granted takes over what the store has answered to the acquisition.
-func (h *hold) granted(l backend.Lease) {
-	h.lease = l
+// grant takes over what the store has answered, by now, to the acquisition.
+func (h *hold) grant(l backend.Lease, now instant) {
+	h.lease, h.granted = l, now
 	h.expires = h.acquired.add(h.req.TTL)
 	h.until.Store(int64(h.expires.add(-h.call.config.marginOf(h.req.TTL))))
-	h.maxAt = never
+}
+
+// maxAt is when MaxHold ends the context; never without one.
+func (h *hold) maxAt() instant {
 	if d := h.call.config.maxHold; d > 0 {
-		h.maxAt = h.acquired.add(d)
+		return h.acquired.add(d)
 	}
+	return never
 }
 
 func (h *hold) trustedUntil() instant { return instant(h.until.Load()) }
@@ -85,7 +90,7 @@ func (h *hold) overAt(now instant) bool {
 	if h.ended.Load() {
 		return true
 	}
-	if now.before(h.trustedUntil()) && now.before(h.maxAt) {
+	if now.before(h.trustedUntil()) && now.before(h.maxAt()) {
 		return false
 	}
 	h.change(func() bool { return h.age(now) })
@@ -98,7 +103,7 @@ func (h *hold) age(now instant) bool {
 	case h.state == trusted && now.reached(h.trustedUntil()):
 		h.state = expired
 		return h.mark(lost(ErrExpired, h.failure))
-	case now.reached(h.maxAt):
+	case now.reached(h.maxAt()):
 		return h.mark(lost(ErrMaxHold, nil))
 	}
 	return false

@@ -103,7 +103,7 @@ func (h *hold) materialize(parent context.Context) context.Context {
 
 // left is the time until the context ends unless the lease is extended.
 func (h *hold) left() time.Duration {
-	return max(0, h.e.clock.now().until(earliest(h.trustedUntil(), h.maxAt)))
+	return max(0, h.e.clock.now().until(earliest(h.trustedUntil(), h.maxAt())))
 }
 
 // tick ends the context, or waits for the instant to which its end has moved meanwhile.

@@ -69,15 +69,15 @@ func (e *engine) drop(q *queue) {
 	q.newest, q.last, q.line = nil, nil, nil
 }
 
-// claim makes the caller the one that has a request for the key under way. It waits for another's to end, at most for
-// d, and reports false if ctx ends or d passes first. It returns the lease that this elector has and still trusts, if
-// any, instead of the claim.
-func (e *engine) claim(ctx context.Context, q *queue, d time.Duration) (held *hold, ok bool) {
+// claim makes the caller the one that has a request for the key under way. It waits for another's to end, and reports
+// false if ctx ends or the deadline comes first. It returns the lease that this elector has and still trusts, if any,
+// instead of the claim.
+func (e *engine) claim(ctx context.Context, q *queue, deadline time.Time) (held *hold, ok bool) {
 	held, idle := e.tryClaim(q)
 	if held != nil || idle == nil {
 		return held, held == nil
 	}
-	t := time.NewTimer(d)
+	t := time.NewTimer(time.Until(deadline))
 	defer t.Stop()
 	for idle != nil {
 		select {
@@ -162,10 +162,14 @@ func (q *queue) answered(v *verdict) {
 	}
 }
 
-// vacate ends the holding that occupy began.
+// vacate ends the holding that occupy began; once is enough.
 func (e *engine) vacate(h *hold) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if h.vacated {
+		return
+	}
+	h.vacated = true
 	q := h.queue
 	if q.held == h {
 		q.held = nil

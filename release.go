@@ -42,17 +42,17 @@ func (h *hold) finish(at instant) error {
 		return nil
 	case trusted:
 	}
-	await(quiet, quietBound)
+	if quiet != nil {
+		await(quiet, quietBound)
+		at = h.e.clock.now()
+	}
 	err := h.release(at, expires)
 	h.e.vacate(h)
 	return err
 }
 
-// await waits for c to be closed, at most for d. A nil c is closed.
+// await waits for c to be closed, at most for d.
 func await(c <-chan struct{}, d time.Duration) {
-	if c == nil {
-		return
-	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -97,13 +97,14 @@ func (h *hold) releaseOnce(ctx context.Context, at, last instant) error {
 	return h.e.tell(ctx, func() error { return h.lease.Release(ctx, keep) }, nil)
 }
 
-// minLeft is what is left of the minimum lease; nothing if no action was started under it.
+// minLeft is what is left of the minimum lease, which counts from when the store has certainly acquired it; nothing if no
+// action was started under it.
 func (h *hold) minLeft(at instant) time.Duration {
 	d := h.call.config.minLease
 	if d <= 0 || !h.started.Load() {
 		return 0
 	}
-	return max(0, at.until(h.acquired.add(d)))
+	return max(0, at.until(h.granted.add(d)))
 }
 
 // abandon releases a lease that its holder has forgotten.

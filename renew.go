@@ -48,7 +48,7 @@ func (s *scheduler) giveUp(h *hold, now instant) {
 	if r == nil || now.before(r.deadline) {
 		return
 	}
-	s.settled(h)
+	s.stopWaiting(h)
 	s.failed(h, r, now, errNoAnswer)
 }
 
@@ -58,7 +58,7 @@ func (s *scheduler) answered(h *hold, r *renewal, err error) {
 	now := s.e.clock.now()
 	waited := h.schedule.current == r
 	if waited {
-		s.settled(h)
+		s.stopWaiting(h)
 	}
 	s.done(h)
 	switch {
@@ -81,18 +81,28 @@ func (s *scheduler) answered(h *hold, r *renewal, err error) {
 	s.kick(h)
 }
 
-// settled frees the place of a renewal that is no longer waited for, for one that stalled; s.mu is held.
-func (s *scheduler) settled(h *hold) {
-	h.schedule.current = nil
-	s.waiting--
-	if len(s.stalled) == 0 {
-		return
+// stopWaiting frees the place of h's renewal, if there is one; s.mu is held.
+func (s *scheduler) stopWaiting(h *hold) {
+	if h.schedule.current != nil {
+		h.schedule.current = nil
+		s.waiting--
 	}
-	next := s.stalled[0]
-	s.stalled = s.stalled[1:]
-	next.schedule.stalled = false
-	now := s.e.clock.now()
-	s.put(next, now, now)
+	s.wakeStalled()
+}
+
+// wakeStalled lets the scheduler look at the lease that has been stalled for longest, if there is a place for it; s.mu is
+// held. Whoever is looked at wakes the next one, so that a lease which needs no place any more does not keep it.
+func (s *scheduler) wakeStalled() {
+	for len(s.stalled) > 0 && s.waiting < maxRenewals {
+		next := s.stalled[0]
+		s.stalled = s.stalled[1:]
+		next.schedule.stalled = false
+		if !next.schedule.removed {
+			now := s.e.clock.now()
+			s.put(next, now, now)
+			return
+		}
+	}
 }
 
 // done counts an answer; s.mu is held.

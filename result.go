@@ -61,7 +61,7 @@ type RunResult struct {
 	Holder    State         // who holds it, as far as known, when Contended
 	Lease     LeaseInfo     // zero when Skipped or Unguarded
 	Unguarded bool          // the action ran without a lease (FailOpenRun)
-	Waited    time.Duration // from the call until the request that brought the lease, or until it was given up
+	Waited    time.Duration // from the call until the lease was acquired or given up
 	Attempts  int           // requests for the lease that this call sent to the store
 }
 

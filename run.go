@@ -23,14 +23,13 @@ func (e *engine) run(ctx context.Context, c call, action Action) (r RunResult, e
 		err = e.notElected(ctx, &c, action, &r, err)
 		return r, err
 	}
-	r.Waited = s.since.until(h.acquired)
+	r.Waited = s.since.until(h.granted)
 	err = h.lead(ctx, action, &r)
 	return r, err
 }
 
 // lead runs the action under the lease. The error means that it did not run.
 func (h *hold) lead(ctx context.Context, action Action, r *RunResult) error {
-	h.scoped = true
 	h.own.set(ctx, h)
 	defer func() { //nolint:contextcheck // a release runs on a context of its own
 		at := h.e.clock.now()

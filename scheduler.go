@@ -58,6 +58,7 @@ func (s *scheduler) remove(h *hold) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h.schedule.removed = true
+	s.stopWaiting(h)
 	if h.schedule.index != 0 {
 		heap.Remove(&s.leases, h.schedule.index-1)
 	}
@@ -150,12 +151,14 @@ func (s *scheduler) look(h *hold) {
 	if h.over() {
 		h.announceLoss(later)
 	}
-	if h.right(s.e.clock.now()) != trusted {
-		return
+	lost := h.right(s.e.clock.now()) != trusted
+	if lost && !h.scoped {
+		s.e.vacate(h) // its holder may never release it
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h.schedule.removed {
+	if lost || h.schedule.removed {
+		s.stopWaiting(h)
 		return
 	}
 	now := s.e.clock.now()
@@ -164,6 +167,7 @@ func (s *scheduler) look(h *hold) {
 		s.start(h, now)
 	}
 	s.put(h, s.nextEvent(h, now), now)
+	s.wakeStalled()
 }
 
 // renews reports whether the lease is kept alive.
@@ -174,8 +178,8 @@ func (s *scheduler) renews(h *hold, now instant) bool {
 // nextEvent is when there is something to do for h.
 func (s *scheduler) nextEvent(h *hold, now instant) instant {
 	next := h.trustedUntil()
-	if h.maxAt > now {
-		next = min(next, h.maxAt)
+	if end := h.maxAt(); end > now {
+		next = min(next, end)
 	}
 	switch {
 	case h.schedule.current != nil:

@@ -38,7 +38,7 @@ func (s *seeker) wait(ctx context.Context, tried bool) (*hold, error) {
 	}
 }
 
-// standInLine returns nil when s has come to its head.
+// standInLine returns nil when s has come to the head in time.
 func (s *seeker) standInLine(ctx context.Context) error {
 	t := time.NewTimer(s.left())
 	defer t.Stop()
@@ -54,6 +54,9 @@ func (s *seeker) standInLine(ctx context.Context) error {
 		case <-ctx.Done():
 			return interrupted(ctx, "acquire", s.hold.call.name)
 		}
+	}
+	if s.e.clock.now().reached(s.ends) {
+		return s.inLine() // those before it gave up at this moment: its own attempt would come too late
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ const overlapLease = 1500 * time.Millisecond
 
 func TestOverlap(t *testing.T) {
 	backendtest.Overlap(t, backendtest.OverlapConfig{
-		Start: func(t testing.TB) string { return newPath(t) },
+		Start: newPath,
 		Dial: func(t testing.TB, path string) backend.Driver {
 			t.Helper()
 			return open(t, path)
@@ -29,7 +29,7 @@ func TestOverlap(t *testing.T) {
 				Stage:  locked,
 			},
 			{
-				Name:   "StrangersWriteLockForAWhile",
+				Name:   "StrangersBriefWriteLock",
 				Effect: backendtest.LosesNone,
 				Lasts:  overlapLease * 2 / 5,
 				Stage:  locked,
