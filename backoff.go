@@ -18,7 +18,8 @@ const (
 type backoff struct{ last time.Duration }
 
 func (b *backoff) next(limit time.Duration) time.Duration {
-	b.last = min(limit, minPause+rand.N(max(3*b.last, 2*minPause)-minPause))
+	most := min(limit, max(3*b.last, 2*minPause))
+	b.last = minPause + rand.N(most-minPause)
 	return b.last
 }
 

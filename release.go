@@ -114,24 +114,25 @@ func (h *hold) abandon() {
 }
 
 // clean frees what an attempt may have left behind: one that was given up, or whose answer came too late to be used. It
-// asks until the store has answered or the lease would be over. The channel is closed when it is done.
+// asks until the store has answered or the lease would be over. The channel is closed after the first try.
 func (e *engine) clean(ctx context.Context, req backend.Request) <-chan struct{} {
-	done := make(chan struct{})
+	tried := make(chan struct{})
 	ctx = context.WithoutCancel(ctx)
 	go func() {
-		defer close(done)
 		end := e.clock.now().add(req.TTL)
+		err := e.abandonOnce(ctx, req)
+		close(tried)
 		var back backoff
-		for {
-			err := e.abandonOnce(ctx, req)
+		for err != nil {
 			pause := back.next(maxPause)
-			if err == nil || e.clock.now().add(pause).reached(end) {
+			if e.clock.now().add(pause).reached(end) {
 				return
 			}
 			<-time.After(pause)
+			err = e.abandonOnce(ctx, req)
 		}
 	}()
-	return done
+	return tried
 }
 
 func (e *engine) abandonOnce(ctx context.Context, req backend.Request) error {

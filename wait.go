@@ -9,6 +9,9 @@ import (
 	"github.com/goleader/leader/backend"
 )
 
+// maxHints is how many hints in a row may come at once before they are no longer followed at once.
+const maxHints = 2
+
 // pauses are the rhythms of one caller that waits.
 type pauses struct {
 	failing backoff
@@ -30,9 +33,8 @@ func (s *seeker) wait(ctx context.Context, tried bool) (*hold, error) {
 		if tried {
 			s.pause(ctx, &p)
 		}
-		last := s.e.clock.now().reached(s.ends)
 		h, err := s.look(ctx)
-		if err == nil || last || !s.worthwhile(ctx, err) {
+		if err == nil || s.e.clock.now().reached(s.ends) || !s.worthwhile(ctx, err) {
 			return h, err
 		}
 	}
@@ -119,6 +121,8 @@ func (s *seeker) pause(ctx context.Context, p *pauses) {
 		s.sleep(ctx, min(s.left(), p.failing.next(maxPause)))
 		return
 	}
+	// After an outage a fleet goes on as slowly as it came.
+	p.polling.bound = max(p.polling.bound, p.failing.last)
 	p.failing = backoff{}
 	switch {
 	case s.last.here:
@@ -127,8 +131,12 @@ func (s *seeker) pause(ctx context.Context, p *pauses) {
 		s.sleep(ctx, s.untilExpiry(p.polling.next()))
 	case s.last.holder.Seen != "" || s.learn(ctx):
 		s.awaitHint(ctx, p, s.untilExpiry(maxHint/2+rand.N(maxHint/2)))
-	case s.last.err != nil:
-		s.sleep(ctx, s.untilExpiry(p.polling.next()))
+	default:
+		// The key is free meanwhile, or the store does not say: as good as a hint.
+		p.hints++
+		if s.last.err != nil || !s.last.holder.Free() || p.hints > maxHints {
+			s.sleep(ctx, s.untilExpiry(p.polling.next()))
+		}
 	}
 }
 
@@ -170,7 +178,7 @@ func (s *seeker) awaitHint(ctx context.Context, p *pauses, d time.Duration) {
 		return
 	}
 	p.hints++
-	if err != nil || p.hints > 2 {
+	if err != nil || p.hints > maxHints {
 		s.sleep(ctx, min(s.untilExpiry(p.polling.next()), d))
 	}
 }

@@ -9,7 +9,10 @@ import (
 	"github.com/goleader/leader/backend/backendtest"
 )
 
-const overlapLease = 1500 * time.Millisecond
+const (
+	overlapLease     = 1500 * time.Millisecond
+	longOverlapLease = 4 * overlapLease
+)
 
 func TestOverlap(t *testing.T) {
 	backendtest.Overlap(t, backendtest.OverlapConfig{
@@ -31,7 +34,8 @@ func TestOverlap(t *testing.T) {
 			{
 				Name:   "StrangersBriefWriteLock",
 				Effect: backendtest.LosesNone,
-				Lasts:  overlapLease * 2 / 5,
+				Lease:  longOverlapLease,
+				Lasts:  longOverlapLease * 2 / 5,
 				Stage:  locked,
 			},
 		},

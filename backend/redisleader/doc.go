@@ -1,0 +1,81 @@
+// Package redisleader is the backend for Redis and Valkey, over the user's own go-redis client.
+//
+//	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+//	b := redisleader.New(client, nil)
+//	defer b.Close()
+//	elector, err := leader.New(b)
+//
+// # Algorithm
+//
+// Each key has one record, a hash that outlives its leases:
+//
+//	> HGETALL leader:{nightly}
+//	format    1
+//	fence     1764428983123456    grows with every lease
+//	token     5SVUAXKIH2V3G…      of the holder; empty while the key is free or kept
+//	since     1764428983123456    when it was acquired, in µs
+//	until     1764429013123456    when the lease, or the time for which the key is kept, ends, in µs; 0 if released
+//	spent     ZJ4WPCBXG7YQO…      the token that was released or abandoned last
+//	owner     web-1:4711:k3s9
+//	metadata  {"zone":"a"}
+//
+// Acquiring, renewing, releasing, abandoning and looking are one script each, and one round trip. A losing attempt
+// writes nothing and learns the holder. Scripts are sent by their hash, and whole when the server has forgotten them.
+//
+// The key of a name has a hash tag around the name, so that all records of one name are on one node of a cluster.
+// Braces and backslashes within the name are escaped: "a{b}" is stored as leader:{a\(b\)}.
+//
+// # Clock
+//
+// The server's clock alone decides: scripts compare until with TIME. The clients' clocks do not matter. A step of the
+// server's clock moves the ends of leases as much, in a failover too, if the new primary's clock differs.
+//
+// The expiry of the hash itself only collects garbage, 7 days after the end of the last lease.
+//
+// # Fence
+//
+// A new lease gets max(stored+1, TIME in µs). So the fence also grows over a deleted record, FLUSHALL, eviction, and a
+// failover that lost the last writes. It does not if the clock is behind at that moment: if a record is lost and the
+// server's clock, or the new primary's, shows an earlier time than that record's fence.
+//
+// # Durability
+//
+// Redis acknowledges a write before it is safe. What is lost then is lost for leases too, and until it ends, a
+// forgotten lease is held by somebody who still trusts it, while another one may acquire; the fence tells them apart.
+//
+//   - Without an append-only file a restart forgets every lease.
+//   - With appendfsync everysec it may forget those of the last second or two, with always none.
+//   - A failover forgets what the new primary had not received. [Options].MinReplicas makes that less likely: WAIT is
+//     no consensus.
+//   - An evicting maxmemory-policy may drop a record while its lease is live; volatile policies too, since records
+//     have an expiry.
+//
+// [Backend.Advise] warns of a missing append-only file and of an evicting policy. A [redis.Ring] is refused, because it
+// moves keys to other servers while one is down.
+//
+// # Waiting
+//
+// A release publishes the fence on a channel that is named as the record's key, and [Backend.AwaitRelease] listens.
+// With a [redis.ClusterClient] these are sharded channels, which Redis 7 brought; on an older cluster waiters poll. All
+// clients of one cluster should be of that kind, or waiters of the other kind poll. Nothing is published when a lease
+// expires or when keep ends. Expect one command for each hand-off in each waiting process.
+//
+// # Limits
+//
+// A TTL is between 10 ms and 10 years. go-redis answers a cancelled context only after its read timeout (5 s unless
+// set) when a connection is silent, so that [backend.Limits].Blocking is set; ContextTimeoutEnabled in the client's
+// options makes it heed deadlines. The client repeats a command whose connection broke (MaxRetries), which is harmless
+// here: scripts recognise the token. A full server, and a replica, refuse to acquire, renew and release.
+//
+// Slots, lists and other records are not offered yet, nor is a watch.
+//
+// # Permissions
+//
+// It needs Redis 5 or Valkey; it is tested with Redis 7.0. A user with an access control list, which Redis 6 brought, needs
+//
+//	~leader:* &leader:* +evalsha +eval +time +hmget +hset +pexpire +exists
+//	+publish +subscribe +unsubscribe +ping (to wait; in a cluster +spublish +ssubscribe +sunsubscribe +ping)
+//	+info (to be warned)  +wait (for MinReplicas)  +cluster|slots +command (for a cluster client)
+//
+// Without permission to publish a release works and wakes nobody; without permission to subscribe waiters poll.
+package redisleader
