@@ -72,7 +72,7 @@ func (s *seeker) acquire(ctx context.Context) (*hold, error) {
 	defer s.e.leave(s.queue)
 	if s.doubt {
 		s.gaveUp.Store(true)
-		await(s.e.clean(ctx, s.hold.req), grace)
+		await(s.e.clean(ctx, s.hold.request()), grace)
 	}
 	return nil, err
 }
@@ -91,13 +91,7 @@ func (s *seeker) begin(ctx context.Context) {
 	s.doubt = false
 	h := s.hold
 	h.e, h.ctx, h.queue, h.scoped = s.e, ctx, s.queue, h.call.op != opAcquire
-	h.req = backend.Request{
-		Key:      s.hold.call.key,
-		Token:    newToken(),
-		Owner:    s.e.config.node,
-		TTL:      s.hold.call.config.lease,
-		Metadata: s.hold.call.config.metadata,
-	}
+	h.token = newToken()
 }
 
 // seek makes the first attempt, and those of a call that waits. started is a reading of the clock from the beginning of
@@ -141,7 +135,7 @@ func (s *seeker) attempt(ctx context.Context) (*hold, error) {
 func (s *seeker) request(ctx context.Context, t, deadline time.Time) (*hold, error) {
 	s.hold.acquired = s.e.clock.at(t)
 	s.attempts++
-	l, late, err := s.tryAcquire(ctx, deadline, s.hold.req)
+	l, late, err := s.tryAcquire(ctx, deadline, s.hold.request())
 	if err == nil {
 		return s.granted(ctx, l)
 	}
@@ -194,7 +188,7 @@ func (s *seeker) granted(ctx context.Context, l backend.Lease) (*hold, error) {
 	case now.reached(h.trustedUntil()):
 		err := s.fail(errTooLate)
 		s.e.unclaim(s.queue, s.last)
-		s.e.clean(ctx, h.req)
+		s.e.clean(ctx, h.request())
 		s.hold = &hold{call: h.call}
 		s.begin(ctx)
 		return nil, err
@@ -250,7 +244,8 @@ func (s *seeker) heldBy(holder backend.Holder) error {
 // heldHere says that this elector has the lease itself.
 func (s *seeker) heldHere(h *hold) error {
 	err := s.heldBy(backend.Holder{
-		Owner: h.req.Owner, Fence: h.lease.Fence(), Since: s.e.clock.time(h.acquired), Metadata: h.req.Metadata,
+		Owner: s.e.config.node, Fence: h.lease.Fence(), Since: s.e.clock.time(h.acquired),
+		Metadata:  h.call.config.metadata,
 		Remaining: max(0, s.e.clock.now().until(h.trustedUntil())),
 	})
 	s.last.here = true

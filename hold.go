@@ -17,7 +17,7 @@ var errReleased = lost(ErrReleased, nil)
 type hold struct {
 	e        *engine
 	call     call
-	req      backend.Request
+	token    string
 	ctx      context.Context //nolint:containedctx // the caller's, for the values that hooks and requests carry
 	queue    *queue
 	lease    backend.Lease
@@ -58,8 +58,8 @@ const (
 // grant takes over what the store has answered, by now, to the acquisition.
 func (h *hold) grant(l backend.Lease, now instant) {
 	h.lease, h.granted = l, now
-	h.expires = h.acquired.add(h.req.TTL)
-	h.until.Store(int64(h.expires.add(-h.call.config.marginOf(h.req.TTL))))
+	h.expires = h.acquired.add(h.ttl())
+	h.until.Store(int64(h.expires.add(-h.call.config.marginOf(h.ttl()))))
 }
 
 // maxAt is when MaxHold ends the context; never without one.
@@ -70,11 +70,25 @@ func (h *hold) maxAt() instant {
 	return never
 }
 
+// request is what the driver is asked for.
+func (h *hold) request() backend.Request {
+	return backend.Request{
+		Key:      h.call.key,
+		Token:    h.token,
+		Owner:    h.e.config.node,
+		TTL:      h.ttl(),
+		Metadata: h.call.config.metadata,
+	}
+}
+
+// ttl is the lease time asked for.
+func (h *hold) ttl() time.Duration { return h.call.config.lease }
+
 func (h *hold) trustedUntil() instant { return instant(h.until.Load()) }
 
 // info describes the lease.
 func (h *hold) info() LeaseInfo {
-	i := LeaseInfo{Name: h.call.name, Node: h.req.Owner, Key: h.req.Key, Acquired: h.e.clock.time(h.acquired)}
+	i := LeaseInfo{Name: h.call.name, Node: h.e.config.node, Key: h.call.key, Acquired: h.e.clock.time(h.acquired)}
 	if h.lease != nil {
 		i.Fence = h.lease.Fence()
 	}

@@ -46,7 +46,7 @@ func (c *leaseContext) Value(key any) any {
 	case leaseKey:
 		return c.lease
 	case heldKey:
-		if k.e == h.e && k.key == h.req.Key {
+		if k.e == h.e && k.key == h.call.key {
 			return h
 		}
 		return c.parent.Value(key)

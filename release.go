@@ -92,7 +92,7 @@ func (h *hold) releaseOnce(ctx context.Context, at, last instant) error {
 	if h.e.limits.Instant {
 		return h.lease.Release(ctx, keep)
 	}
-	ctx, cancel := context.WithTimeout(ctx, min(attempt(h.req.TTL), max(0, at.until(last))))
+	ctx, cancel := context.WithTimeout(ctx, min(attempt(h.ttl()), max(0, at.until(last))))
 	defer cancel()
 	return h.e.tell(ctx, func() error { return h.lease.Release(ctx, keep) }, nil)
 }

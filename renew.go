@@ -29,7 +29,7 @@ func (s *scheduler) start(h *hold, now instant) {
 		}
 		return
 	}
-	bound := max(time.Millisecond, min(h.req.TTL/5, now.until(h.trustedUntil())/2))
+	bound := max(time.Millisecond, min(h.ttl()/5, now.until(h.trustedUntil())/2))
 	r := &renewal{sent: now, deadline: now.add(bound)}
 	h.schedule.current = r
 	h.schedule.outstanding++
@@ -37,7 +37,7 @@ func (s *scheduler) start(h *hold, now instant) {
 	go func() {
 		ctx, cancel := context.WithTimeout(h.values(), bound)
 		defer cancel()
-		err := h.lease.Renew(ctx, h.req.TTL)
+		err := h.lease.Renew(ctx, h.ttl())
 		s.answered(h, r, err)
 	}()
 }
@@ -64,7 +64,7 @@ func (s *scheduler) answered(h *hold, r *renewal, err error) {
 	switch {
 	case err == nil:
 		h.schedule.backoff, h.schedule.failing, h.schedule.warned = 0, 0, false
-		h.schedule.renewAt = r.sent.add(rhythm(h.req.TTL))
+		h.schedule.renewAt = r.sent.add(rhythm(h.ttl()))
 	case waited && !errors.Is(err, backend.ErrLost):
 		s.failed(h, r, now, err)
 	}
@@ -72,7 +72,7 @@ func (s *scheduler) answered(h *hold, r *renewal, err error) {
 
 	switch {
 	case err == nil:
-		if h.extend(r.sent, h.req.TTL) {
+		if h.extend(r.sent, h.ttl()) {
 			h.announceRenewed(r.sent.until(now))
 		}
 	case errors.Is(err, backend.ErrLost):
@@ -121,12 +121,12 @@ func (s *scheduler) failed(h *hold, r *renewal, now instant, err error) {
 	if st.removed {
 		return
 	}
-	st.backoff = min(max(2*st.backoff, h.req.TTL/50), h.req.TTL/10, maxAttempt)
+	st.backoff = min(max(2*st.backoff, h.ttl()/50), h.ttl()/10, maxAttempt)
 	st.renewAt = now.add(st.backoff/2 + rand.N(st.backoff/2+1))
 	if st.failing == 0 {
 		st.failing = r.sent
 	}
-	warn := !st.warned && st.failing.until(now) > h.req.TTL/3
+	warn := !st.warned && st.failing.until(now) > h.ttl()/3
 	st.warned = st.warned || warn
 	h.mu.Lock()
 	h.failure = err
@@ -148,7 +148,7 @@ func (h *hold) extendBy(ctx context.Context, d time.Duration) error {
 		return h.e.failure("renew", h.call.name, backend.WithKind(errNoAnswer, backend.Unavailable))
 	}
 	sent := h.e.clock.now()
-	bounded, cancel := context.WithTimeout(ctx, min(attempt(h.req.TTL), sent.until(h.trustedUntil())))
+	bounded, cancel := context.WithTimeout(ctx, min(attempt(h.ttl()), sent.until(h.trustedUntil())))
 	defer cancel()
 	take := func(err error) {
 		s.end(h)
@@ -186,7 +186,7 @@ func (h *hold) extension(d time.Duration) (time.Duration, error) {
 		return 0, fmt.Errorf("%w: Extend(%v): must be positive", ErrInvalidOption, d)
 	}
 	if limits.FixedTTL {
-		return h.req.TTL, nil
+		return h.ttl(), nil
 	}
 	if limits.MaxTTL > 0 && d > limits.MaxTTL {
 		return 0, fmt.Errorf("%w: Extend(%v): the backend's maximum is %v", ErrInvalidOption, d, limits.MaxTTL)

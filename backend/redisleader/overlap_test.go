@@ -70,7 +70,7 @@ func TestOverlap(t *testing.T) {
 				Stage:  killed(true),
 			},
 			{
-				Name:   "ServerAwayUntilSomeAreLost",
+				Name:   "ServerAwayForHalfALease",
 				Effect: backendtest.LosesSome,
 				Lasts:  overlapLease / 2,
 				Stage:  killed(false),
@@ -79,7 +79,7 @@ func TestOverlap(t *testing.T) {
 				Name:   "ServerAway",
 				Effect: backendtest.LosesAll,
 				Lasts:  overlapLease * 3 / 2,
-				Within: 5 * time.Second, // the client itself tries to connect once a second,
+				Within: 5 * time.Second, // the client itself tries to connect once a second
 				Stage:  killed(false),
 			},
 		},

@@ -1,0 +1,53 @@
+package backendtest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/goleader/leader/backend"
+)
+
+const (
+	// notified is how long a waiter may take to notice a release where the store tells of it: well under the time after
+	// which the engine looks without being told.
+	notified = 2 * time.Second
+	// polled is the same where the store does not tell.
+	polled = 4 * time.Second
+	// handOffLease is so long that no hand-off comes about by an expiry.
+	handOffLease = time.Minute
+)
+
+// handOff releases one name after another, for each of which the contender waits.
+func (c OverlapConfig) handOff(t *testing.T) {
+	address := c.Start(t)
+	newDuel(t, c.Dial(t, address), c.Dial(t, address), handOffLease, 0).passOn(t).judge(t)
+}
+
+// passOn hands all names to the contender, and ends when both have gone.
+func (d *duel) passOn(t testing.TB) outcome {
+	t.Helper()
+	within := polled
+	if _, ok := backend.As[backend.Waiter](d.contender.scout); ok {
+		within = notified
+	}
+	released := make(map[string]moment)
+	for _, l := range d.holder.leases {
+		name := l.Info().Name
+		released[name] = thisMoment()
+		if err := l.Release(t.Context()); err != nil {
+			t.Errorf("Release of %q: %v", name, err)
+		}
+		until(t, "the contender leads what was released", func() bool { return d.contender.leads(name) != nil })
+	}
+	d.leave(t)
+	o := outcome{
+		holder: d.holder.holdings(), contender: d.contender.holdings(),
+		from: func(name string) moment { return released[name] }, since: "the release",
+	}
+	for i, wait := range o.takeovers() {
+		if limit := within + d.contender.longestStall(); wait > limit {
+			t.Errorf("%v: led %v after the release, want at most %v", o.handovers()[i], wait, limit)
+		}
+	}
+	return o
+}
