@@ -31,8 +31,8 @@ type scheduler struct {
 
 // schedule is the scheduler's part of a lease.
 type schedule struct {
-	index       int32   // in the heap, counted from 1; 0 if not there
-	outstanding int32   // renewals without an answer, given up ones included
+	index       int     // in the heap, counted from 1; 0 if not there
+	outstanding int     // renewals without an answer, given up ones included
 	next        instant // when there is something to do
 	renewAt     instant // when the next renewal is due
 	atLeast     instant // renewed until then also without auto-extension
@@ -60,7 +60,7 @@ func (s *scheduler) remove(h *hold) <-chan struct{} {
 	h.schedule.removed = true
 	s.stopWaiting(h)
 	if h.schedule.index != 0 {
-		heap.Remove(&s.leases, int(h.schedule.index-1))
+		heap.Remove(&s.leases, h.schedule.index-1)
 	}
 	if h.schedule.outstanding == 0 {
 		return nil
@@ -97,7 +97,7 @@ func (s *scheduler) put(h *hold, next, now instant) {
 	if h.schedule.index == 0 {
 		heap.Push(&s.leases, h)
 	} else {
-		heap.Fix(&s.leases, int(h.schedule.index-1))
+		heap.Fix(&s.leases, h.schedule.index-1)
 	}
 	s.arm(now)
 }
@@ -205,13 +205,13 @@ func (l leaseHeap) Less(i, j int) bool { return l[i].schedule.next < l[j].schedu
 
 func (l leaseHeap) Swap(i, j int) {
 	l[i], l[j] = l[j], l[i]
-	l[i].schedule.index, l[j].schedule.index = int32(i+1), int32(j+1)
+	l[i].schedule.index, l[j].schedule.index = i+1, j+1
 }
 
 func (l *leaseHeap) Push(x any) {
 	h := x.(*hold) // the heap holds nothing else
 	*l = append(*l, h)
-	h.schedule.index = int32(len(*l))
+	h.schedule.index = len(*l)
 }
 
 func (l *leaseHeap) Pop() any {
