@@ -10,8 +10,9 @@ import (
 // Lease is the right to lead, held by this process. [Elector.Acquire] hands it out, and [LeaseFrom] finds the one under
 // which an action runs. All methods may be called concurrently.
 //
-// A lease that was acquired is released by its holder. If neither it nor a context derived from it is reachable any
-// more, it counts as abandoned, and is released, with a warning, by the time of its next renewal.
+// A lease that was acquired is released by its holder. If neither it nor a context derived from it can be reached any
+// more, it counts as abandoned, and is released, with a warning, within a second of the garbage collector's finding. A
+// derived context that can still be cancelled, or a function registered with [context.AfterFunc], keeps it in use.
 type Lease struct {
 	h   *hold
 	ctx leaseContext
@@ -22,7 +23,7 @@ type Lease struct {
 func newLease(parent context.Context, h *hold) *Lease {
 	l := new(Lease)
 	l.set(parent, h)
-	runtime.AddCleanup(l, func(h *hold) { h.forgotten.Store(true) }, h)
+	runtime.AddCleanup(l, (*hold).forget, h)
 	return l
 }
 

@@ -3,7 +3,9 @@ package leader
 import (
 	"container/heap"
 	"math/rand/v2"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -27,6 +29,8 @@ type scheduler struct {
 	armed   instant // when the timer fires; 0 if it does not
 	waiting int     // renewals that are waited for
 	stalled []*hold // due, but there were too many; first come, first served
+
+	forgotten atomic.Bool // some lease has been forgotten since the last turn
 }
 
 // schedule is the scheduler's part of a lease.
@@ -134,12 +138,27 @@ func (s *scheduler) due() []*hold {
 	defer s.mu.Unlock()
 	s.armed = 0
 	now := s.e.clock.now()
+	if s.forgotten.Swap(false) {
+		for _, h := range slices.Clone(s.leases) {
+			if h.forgotten.Load() {
+				h.schedule.next = now
+				heap.Fix(&s.leases, h.schedule.index-1)
+			}
+		}
+	}
 	var due []*hold
 	for len(s.leases) > 0 && s.leases[0].schedule.next.before(now.add(1)) {
 		due = append(due, heap.Pop(&s.leases).(*hold)) // the heap holds nothing else
 	}
 	s.arm(now)
 	return due
+}
+
+// forget notes that neither the lease nor a context of it can be reached any more. It is called by the runtime, and
+// leaves all else to the next turn.
+func (h *hold) forget() {
+	h.forgotten.Store(true)
+	h.e.renewals.forgotten.Store(true)
 }
 
 // look does what is due for a lease and puts it back unless it is lost.
