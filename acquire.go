@@ -135,7 +135,7 @@ func (s *seeker) attempt(ctx context.Context) (*hold, error) {
 func (s *seeker) request(ctx context.Context, t, deadline time.Time) (*hold, error) {
 	s.hold.acquired = s.e.clock.at(t)
 	s.attempts++
-	l, late, err := s.tryAcquire(ctx, deadline, s.hold.request())
+	l, late, err := s.tryAcquire(ctx, deadline)
 	if err == nil {
 		return s.granted(ctx, l)
 	}
@@ -146,22 +146,28 @@ func (s *seeker) request(ctx context.Context, t, deadline time.Time) (*hold, err
 	return nil, err
 }
 
-// tryAcquire is the driver's, bounded, and aside if need be. It reports whether the bound has passed.
-func (s *seeker) tryAcquire(
-	ctx context.Context, deadline time.Time, req backend.Request,
-) (l backend.Lease, late bool, err error) {
+// tryAcquire is the driver's, bounded. It reports whether the bound has passed.
+func (s *seeker) tryAcquire(ctx context.Context, deadline time.Time) (l backend.Lease, late bool, err error) {
+	req := s.hold.request()
 	if s.e.limits.Instant {
 		l, err = s.e.driver.TryAcquire(ctx, req)
 		return l, false, err
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	if s.e.limits.Blocking {
-		l, err = ask(ctx, func() (backend.Lease, error) { return s.e.driver.TryAcquire(ctx, req) }, s.takeLate(ctx, req))
-	} else {
-		l, err = s.e.driver.TryAcquire(ctx, req)
-	}
+	l, err = ask(ctx, s.e, request[backend.Lease]{
+		send:  func(ctx context.Context) (backend.Lease, error) { return s.e.driver.TryAcquire(ctx, req) },
+		again: s.again,
+		late:  s.takeLate(ctx, req),
+	})
 	return l, ctx.Err() != nil, err
+}
+
+// again notes that the request is sent once more, because the first had no answer.
+func (s *seeker) again() {
+	s.doubt = true
+	s.attempts++
+	s.hold.acquired = s.e.clock.now()
 }
 
 // takeLate takes the answer of a request that was given up. A lease is left to the next attempt, which has the same

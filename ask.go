@@ -4,14 +4,60 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
+)
+
+const (
+	// brief bounds a request that is made on the caller's goroutine although it may miss a cancellation.
+	brief = 50 * time.Millisecond
+	// swift is how soon a store has to have answered for the next request to be made like that.
+	swift = 10 * time.Millisecond
 )
 
 // errNoAnswer says that a request was given up; it may still be applied.
 var errNoAnswer = errors.New("no answer in time")
 
-// ask makes a request of a driver whose calls may outlive their context: on a goroutine of its own, which is abandoned
-// when ctx ends. The error is errNoAnswer then, and late is called with the answer once it comes.
-func ask[T any](ctx context.Context, request func() (T, error), late func(T, error)) (T, error) {
+// request is one to a driver. It is idempotent, since it may be made twice.
+type request[T any] struct {
+	send  func(ctx context.Context) (T, error)
+	again func()         // called before it is sent a second time, because the first had no answer; may be nil
+	late  func(T, error) // called with the answer of one that was given up, when it comes; may be nil
+}
+
+// ask makes a request and returns when ctx ends at the latest, with errNoAnswer if the driver has not returned by then.
+//
+// A driver whose calls may outlive their context is asked on a goroutine that can be abandoned. The two switches of
+// goroutines cost more than the round trip to a store nearby, so one that keeps deadlines and has been swift is asked
+// here first, briefly, so that a cancellation is missed for no longer than that.
+func ask[T any](ctx context.Context, e *engine, r request[T]) (T, error) {
+	if !e.limits.Blocking {
+		return r.send(ctx)
+	}
+	began := time.Now()
+	if e.limits.Punctual && e.swift.Load() {
+		ctx, cancel := context.WithTimeout(ctx, brief)
+		defer cancel()
+		v, err := r.send(ctx)
+		e.timed(began)
+		if err == nil || ctx.Err() == nil {
+			return v, err
+		}
+		if r.again != nil {
+			r.again()
+		}
+	}
+	v, err := askAside(ctx, r)
+	if !errors.Is(err, errNoAnswer) {
+		e.timed(began)
+	}
+	return v, err
+}
+
+// timed notes how long a request took.
+func (e *engine) timed(began time.Time) { e.swift.Store(time.Since(began) < swift) }
+
+// askAside makes a request on a goroutine of its own, which is abandoned when ctx ends.
+func askAside[T any](ctx context.Context, r request[T]) (T, error) {
 	type answer struct {
 		v   T
 		err error
@@ -21,12 +67,13 @@ func ask[T any](ctx context.Context, request func() (T, error), late func(T, err
 		answers = make(chan answer, 1)
 	)
 	go func() {
-		v, err := request()
-		if decided.CompareAndSwap(false, true) {
+		v, err := r.send(ctx)
+		switch {
+		case decided.CompareAndSwap(false, true):
 			answers <- answer{v, err}
-			return
+		case r.late != nil:
+			r.late(v, err)
 		}
-		late(v, err)
 	}()
 	select {
 	case a := <-answers:
@@ -41,16 +88,16 @@ func ask[T any](ctx context.Context, request func() (T, error), late func(T, err
 	return a.v, a.err
 }
 
-// tell makes a request of which only the error matters, aside if the driver's calls may outlive ctx. late, unless nil,
-// is called with the answer of one that was given up.
-func (e *engine) tell(ctx context.Context, request func() error, late func(error)) error {
-	if !e.limits.Blocking {
-		return request()
+// tell makes a request of which only the error matters, on a ctx that ends by its deadline alone.
+func (e *engine) tell(ctx context.Context, send func(ctx context.Context) error) error {
+	if !e.limits.Blocking || e.limits.Punctual {
+		return send(ctx)
 	}
-	_, err := ask(ctx, func() (struct{}, error) { return struct{}{}, request() }, func(_ struct{}, err error) {
-		if late != nil {
-			late(err)
-		}
-	})
+	_, err := askAside(ctx, request[struct{}]{send: errorOnly(send)})
 	return err
+}
+
+// errorOnly makes a request without a value of one that returns an error.
+func errorOnly(send func(ctx context.Context) error) func(ctx context.Context) (struct{}, error) {
+	return func(ctx context.Context) (struct{}, error) { return struct{}{}, send(ctx) }
 }

@@ -191,11 +191,13 @@ func (g given) without(op operation) error {
 	return errors.Join(errs...)
 }
 
-// marginOf is how long before its end a lease of time l is no longer trusted.
+// marginOf is how long before its end a lease that was granted for l is no longer trusted. A short extension has the
+// margin of the lease: what the store's clock may jump does not depend on what was asked for.
 func (c *config) marginOf(l time.Duration) time.Duration {
 	if c.margin > 0 {
-		return min(c.margin, l/2)
+		return c.margin
 	}
+	l = max(l, c.lease)
 	m := min(max(l/10, 50*time.Millisecond), 2*time.Second)
 	return min(l/2, max(m, l/1000))
 }

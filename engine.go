@@ -38,6 +38,7 @@ type engine struct {
 	queues map[string]*queue // by key
 
 	answered atomic.Bool // the store has answered a request for a lease
+	swift    atomic.Bool // it answered the last request swiftly
 }
 
 func newEngine(d backend.Driver, opts []Option) (*engine, error) {

@@ -82,23 +82,28 @@ func (h *hold) standard() context.Context {
 	return h.inner.Context
 }
 
-// materialize makes the lease's context one of the standard library, cancelled if the lease is over, else with a timer
-// for its end. The timer does not depend on any request to the store.
+// materialize makes the lease's context one of the standard library, with a timer for its end, which depends on no
+// request to the store. If the lease is over it is cancelled on return, also where whoever ended the lease has not come
+// to that yet.
 func (h *hold) materialize(parent context.Context) context.Context {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.inner != nil {
-		return h.inner.Context
-	}
-	inner := &innerContext{}
-	inner.Context, inner.cancel = context.WithCancelCause(parent)
-	h.inner = inner
-	if h.cause != nil {
-		inner.cancel(h.cause)
-	} else {
-		inner.timer = time.AfterFunc(h.left(), h.tick)
+	inner, cause := h.innerOf(parent)
+	if cause != nil {
+		inner.cancel(cause)
 	}
 	return inner.Context
+}
+
+func (h *hold) innerOf(parent context.Context) (inner *innerContext, cause error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.inner == nil {
+		h.inner = &innerContext{}
+		h.inner.Context, h.inner.cancel = context.WithCancelCause(parent)
+		if h.cause == nil {
+			h.inner.timer = time.AfterFunc(h.left(), h.tick)
+		}
+	}
+	return h.inner, h.cause
 }
 
 // left is the time until the context ends unless the lease is extended.

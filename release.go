@@ -94,7 +94,7 @@ func (h *hold) releaseOnce(ctx context.Context, at, last instant) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(attempt(h.ttl()), max(0, at.until(last))))
 	defer cancel()
-	return h.e.tell(ctx, func() error { return h.lease.Release(ctx, keep) }, nil)
+	return h.e.tell(ctx, func(ctx context.Context) error { return h.lease.Release(ctx, keep) })
 }
 
 // minLeft is what is left of the minimum lease, which counts from when the store has certainly acquired it; nothing if no
@@ -138,5 +138,5 @@ func (e *engine) clean(ctx context.Context, req backend.Request) <-chan struct{}
 func (e *engine) abandonOnce(ctx context.Context, req backend.Request) error {
 	ctx, cancel := context.WithTimeout(ctx, attempt(req.TTL))
 	defer cancel()
-	return e.tell(ctx, func() error { return e.driver.Abandon(ctx, req) }, nil)
+	return e.tell(ctx, func(ctx context.Context) error { return e.driver.Abandon(ctx, req) })
 }

@@ -159,7 +159,10 @@ func (h *hold) extendBy(ctx context.Context, d time.Duration) error {
 			h.lose()
 		}
 	}
-	err = h.e.tell(bounded, func() error { return h.lease.Renew(bounded, ttl) }, take)
+	_, err = ask(bounded, h.e, request[struct{}]{
+		send: errorOnly(func(ctx context.Context) error { return h.lease.Renew(ctx, ttl) }),
+		late: func(_ struct{}, err error) { take(err) },
+	})
 	if !errors.Is(err, errNoAnswer) {
 		take(err)
 	}

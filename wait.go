@@ -198,8 +198,7 @@ func (s *seeker) sleep(ctx context.Context, d time.Duration) {
 func (e *engine) inspect(ctx context.Context, c *call) (backend.Holder, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxAttempt)
 	defer cancel()
-	if !e.limits.Blocking {
-		return e.driver.Inspect(ctx, c.key)
-	}
-	return ask(ctx, func() (backend.Holder, error) { return e.driver.Inspect(ctx, c.key) }, func(backend.Holder, error) {})
+	return ask(ctx, e, request[backend.Holder]{
+		send: func(ctx context.Context) (backend.Holder, error) { return e.driver.Inspect(ctx, c.key) },
+	})
 }
