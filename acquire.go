@@ -90,8 +90,16 @@ func (s *seeker) reentrant(ctx context.Context) bool {
 func (s *seeker) begin(ctx context.Context) {
 	s.doubt = false
 	h := s.hold
-	h.e, h.ctx, h.queue, h.scoped = s.e, ctx, s.queue, h.call.op != opAcquire
-	h.token = newToken()
+	h.e, h.queue, h.scoped = s.e, s.queue, h.call.op != opAcquire
+	h.ctx = ctx
+	if !h.scoped {
+		h.ctx = context.WithoutCancel(ctx)
+	}
+	if s.e.limits.InProcess {
+		h.token = newLocalToken()
+	} else {
+		h.token = newToken()
+	}
 }
 
 // seek makes the first attempt, and those of a call that waits. started is a reading of the clock from the beginning of
@@ -149,7 +157,7 @@ func (s *seeker) request(ctx context.Context, t, deadline time.Time) (*hold, err
 // tryAcquire is the driver's, bounded. It reports whether the bound has passed.
 func (s *seeker) tryAcquire(ctx context.Context, deadline time.Time) (l backend.Lease, late bool, err error) {
 	req := s.hold.request()
-	if s.e.limits.Instant {
+	if s.e.limits.InProcess {
 		l, err = s.e.driver.TryAcquire(ctx, req)
 		return l, false, err
 	}
@@ -184,7 +192,7 @@ func (s *seeker) takeLate(ctx context.Context, req backend.Request) func(backend
 // granted makes a lease of the store's yes, if it came in time and is still wanted.
 func (s *seeker) granted(ctx context.Context, l backend.Lease) (*hold, error) {
 	now := s.hold.acquired
-	if !s.e.limits.Instant {
+	if !s.e.limits.InProcess {
 		now = s.e.clock.now()
 	}
 	h := s.hold

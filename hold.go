@@ -18,7 +18,7 @@ type hold struct {
 	e        *engine
 	call     call
 	token    string
-	ctx      context.Context //nolint:containedctx // the caller's, for the values that hooks and requests carry
+	ctx      context.Context //nolint:containedctx // parent of the lease's; hooks and requests carry its values
 	queue    *queue
 	lease    backend.Lease
 	acquired instant       // before the acquisition was sent

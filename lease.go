@@ -13,29 +13,19 @@ import (
 // A lease that was acquired is released by its holder. If neither it nor a context derived from it can be reached any
 // more, it counts as abandoned, and is released, with a warning, within a second of the garbage collector's finding. A
 // derived context that can still be cancelled, or a function registered with [context.AfterFunc], keeps it in use.
-type Lease struct {
-	h   *hold
-	ctx leaseContext
-}
+type Lease struct{ h *hold }
 
-// newLease is a handle of h to hand out, with a context that is a child of parent. h is marked as forgotten when neither
-// can be reached any more.
-func newLease(parent context.Context, h *hold) *Lease {
-	l := new(Lease)
-	l.set(parent, h)
+// newLease is a handle of h to hand out. h is marked as forgotten when neither it nor its context can be reached any more.
+func newLease(h *hold) *Lease {
+	l := &Lease{h}
 	runtime.AddCleanup(l, (*hold).forget, h)
 	return l
-}
-
-func (l *Lease) set(parent context.Context, h *hold) {
-	l.h = h
-	l.ctx = leaseContext{parent: parent, lease: l}
 }
 
 // Context ends when the lease is over, with a cause that wraps [ErrLeaseLost] and says why. It carries the lease. Under
 // RunIfLeader and Campaign it is the action's own context; else it has the values of the context given to Acquire, but
 // not its end.
-func (l *Lease) Context() context.Context { return &l.ctx }
+func (l *Lease) Context() context.Context { return (*leaseContext)(l) }
 
 // Info describes the lease.
 func (l *Lease) Info() LeaseInfo {

@@ -15,54 +15,41 @@ type (
 	}
 )
 
-// leaseContext is the context of an action: a child of the caller's that is over when the lease is. It becomes a context
-// of the standard library when somebody first asks for Done, so that a short action that never does costs neither a
-// goroutine nor a timer, and so that its children are ordinary ones.
-type leaseContext struct {
-	parent context.Context //nolint:containedctx // this is a context
-	lease  *Lease
-}
+// leaseContext is the context of an action, and is its Lease by another name: a child of the caller's context that is
+// over when the lease is. It becomes a context of the standard library when somebody first asks for Done, so that a short
+// action that never does costs neither a goroutine nor a timer, and so that its children are ordinary ones.
+type leaseContext Lease
 
-func (c *leaseContext) Deadline() (time.Time, bool) { return c.parent.Deadline() }
+func (c *leaseContext) Deadline() (time.Time, bool) { return c.h.ctx.Deadline() }
 
 func (c *leaseContext) Done() <-chan struct{} {
-	c.lease.h.over()
-	return c.standard().Done()
+	c.h.over()
+	return c.h.materialize().Done()
 }
 
 func (c *leaseContext) Err() error {
-	if c.lease.h.over() {
-		return c.standard().Err()
+	if c.h.over() {
+		return c.h.materialize().Err()
 	}
-	if inner := c.lease.h.standard(); inner != nil {
-		return inner.Err()
-	}
-	return c.parent.Err()
+	return c.h.standard().Err()
 }
 
 func (c *leaseContext) Value(key any) any {
-	h := c.lease.h
 	switch k := key.(type) {
 	case leaseKey:
-		return c.lease
+		return (*Lease)(c)
 	case heldKey:
-		if k.e == h.e && k.key == h.call.key {
-			return h
+		if k.e == c.h.e && k.key == c.h.call.key {
+			return c.h
 		}
-		return c.parent.Value(key)
+		return c.h.ctx.Value(key)
 	}
 	// Another package's key may be the one by which the standard library finds the cause: that must be true already.
-	if h.over() {
-		return c.standard().Value(key)
+	if c.h.over() {
+		return c.h.materialize().Value(key)
 	}
-	if inner := h.standard(); inner != nil {
-		return inner.Value(key)
-	}
-	return c.parent.Value(key)
+	return c.h.standard().Value(key)
 }
-
-// standard returns the context of the standard library, a new one if there is none.
-func (c *leaseContext) standard() context.Context { return c.lease.h.materialize(c.parent) }
 
 // innerContext is the context of the standard library that a lease's context becomes.
 type innerContext struct {
@@ -72,12 +59,12 @@ type innerContext struct {
 	timer  *time.Timer // for the end of the lease; nil if it is over already
 }
 
-// standard returns the context of the standard library if there is one.
+// standard returns the context of the standard library if there is one, else its parent.
 func (h *hold) standard() context.Context {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.inner == nil {
-		return nil
+		return h.ctx
 	}
 	return h.inner.Context
 }
@@ -85,20 +72,20 @@ func (h *hold) standard() context.Context {
 // materialize makes the lease's context one of the standard library, with a timer for its end, which depends on no
 // request to the store. If the lease is over it is cancelled on return, also where whoever ended the lease has not come
 // to that yet.
-func (h *hold) materialize(parent context.Context) context.Context {
-	inner, cause := h.innerOf(parent)
+func (h *hold) materialize() context.Context {
+	inner, cause := h.innerOrNew()
 	if cause != nil {
 		inner.cancel(cause)
 	}
 	return inner.Context
 }
 
-func (h *hold) innerOf(parent context.Context) (inner *innerContext, cause error) {
+func (h *hold) innerOrNew() (inner *innerContext, cause error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.inner == nil {
 		h.inner = &innerContext{}
-		h.inner.Context, h.inner.cancel = context.WithCancelCause(parent)
+		h.inner.Context, h.inner.cancel = context.WithCancelCause(h.ctx)
 		if h.cause == nil {
 			h.inner.timer = time.AfterFunc(h.left(), h.tick)
 		}

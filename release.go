@@ -66,7 +66,7 @@ func await(c <-chan struct{}, d time.Duration) {
 func (h *hold) release(at, expires instant) error {
 	last := min(at.add(releaseBound), expires)
 	ctx := h.ctx
-	if !h.e.limits.Instant || ctx.Err() != nil {
+	if !h.e.limits.InProcess || ctx.Err() != nil {
 		ctx = h.values()
 	}
 	pause := minPause
@@ -89,7 +89,7 @@ func (h *hold) release(at, expires instant) error {
 
 func (h *hold) releaseOnce(ctx context.Context, at, last instant) error {
 	keep := h.minLeft(at)
-	if h.e.limits.Instant {
+	if h.e.limits.InProcess {
 		return h.lease.Release(ctx, keep)
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(attempt(h.ttl()), max(0, at.until(last))))

@@ -30,7 +30,7 @@ func (e *engine) run(ctx context.Context, c call, action Action) (r RunResult, e
 
 // lead runs the action under the lease. The error means that it did not run.
 func (h *hold) lead(ctx context.Context, action Action, r *RunResult) error {
-	h.own.set(ctx, h)
+	h.own.h = h
 	defer func() { //nolint:contextcheck // a release runs on a context of its own
 		at := h.e.clock.now()
 		r.Lost = h.errAt(at)
@@ -45,7 +45,7 @@ func (h *hold) lead(ctx context.Context, action Action, r *RunResult) error {
 	}
 	h.started.Store(true)
 	r.Outcome, r.Err = ActionFailed, ErrNoReturn
-	if r.Err = action(&h.own.ctx); r.Err == nil { //nolint:contextcheck // the lease's, a child of ctx
+	if r.Err = action(h.own.Context()); r.Err == nil { //nolint:contextcheck // the lease's, a child of ctx
 		r.Outcome = Elected
 	}
 	return nil
@@ -92,7 +92,7 @@ func (e *engine) handOut(ctx context.Context, c call) (*Lease, error) {
 		return nil, err
 	}
 	h.started.Store(true)
-	l := newLease(context.WithoutCancel(ctx), h)
+	l := newLease(h)
 	h.announceAcquired()
 	return l, nil
 }

@@ -18,7 +18,7 @@ type Limits struct {
 	Late           time.Duration // how long after its end a lease may still look held (Consul: one TTL)
 	Blocking       bool          // calls may outlive their context; the engine runs them aside
 	Punctual       bool          // … but not their context's deadline: they only miss its cancellation
-	Instant        bool          // calls neither wait nor do I/O; the engine does not bound them
+	InProcess      bool          // the store is memory of this process alone: calls neither wait nor do I/O
 	LookFirst      bool          // a losing TryAcquire costs the store a write or a log entry
 }
 

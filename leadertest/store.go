@@ -35,7 +35,7 @@ func newStore(steps []Step) *store {
 
 func (s *store) Name() string { return "leadertest" }
 
-func (s *store) Limits() backend.Limits { return backend.Limits{Instant: true} }
+func (s *store) Limits() backend.Limits { return backend.Limits{InProcess: true} }
 
 func (s *store) TryAcquire(ctx context.Context, req backend.Request) (backend.Lease, error) {
 	if err := ctx.Err(); err != nil {

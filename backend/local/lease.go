@@ -21,6 +21,9 @@ func (l *lease) Renew(ctx context.Context, ttl time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := checkTTL(ttl); err != nil {
+		return err
+	}
 	l.b.mu.Lock()
 	defer l.b.mu.Unlock()
 	now := time.Now()

@@ -49,15 +49,15 @@ func New() *Backend {
 func (b *Backend) Name() string { return "local" }
 
 // Limits says that leases are at least a millisecond long, and that calls do no I/O.
-func (b *Backend) Limits() backend.Limits { return backend.Limits{MinTTL: minTTL, Instant: true} }
+func (b *Backend) Limits() backend.Limits { return backend.Limits{MinTTL: minTTL, InProcess: true} }
 
 // TryAcquire implements [backend.Driver]. ctx is only looked at before the attempt.
 func (b *Backend) TryAcquire(ctx context.Context, req backend.Request) (backend.Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if req.TTL < minTTL {
-		return nil, backend.WithKind(fmt.Errorf("ttl %v is under the minimum of %v", req.TTL, minTTL), backend.Misconfigured)
+	if err := checkTTL(req.TTL); err != nil {
+		return nil, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -78,6 +78,13 @@ func (b *Backend) TryAcquire(ctx context.Context, req backend.Request) (backend.
 		r.notify()
 	}
 	return &lease{b: b, record: r, token: req.Token, fence: r.fence}, nil
+}
+
+func checkTTL(ttl time.Duration) error {
+	if ttl >= minTTL {
+		return nil
+	}
+	return backend.WithKind(fmt.Errorf("ttl %v is under the minimum of %v", ttl, minTTL), backend.Misconfigured)
 }
 
 // Abandon implements [backend.Driver]. ctx is only looked at before the attempt.

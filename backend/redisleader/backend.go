@@ -49,6 +49,7 @@ type Backend struct {
 	publish string // the command
 	invalid error  // why the options are refused
 	notices *notifier
+	timely  *punctual
 }
 
 var (
@@ -78,16 +79,25 @@ func New(client redis.UniversalClient, opts *Options) *Backend {
 	}
 	b.invalid = backend.WithKind(errors.Join(checkClient(client), b.options.check(client)), backend.Misconfigured)
 	b.notices = newNotifier(b)
+	b.timely = newPunctual(client)
 	return b
 }
 
 // Name returns "redis".
 func (b *Backend) Name() string { return "redis" }
 
-// Limits returns the bounds of a TTL. Calls may outlive their context: go-redis waits for its own read timeout when a
-// connection is silent.
+// Limits returns the bounds of a TTL. Calls may outlive the cancellation of their context, which go-redis does not notice
+// when a connection is silent. They end with its deadline, but for a cluster client without ContextTimeoutEnabled.
 func (b *Backend) Limits() backend.Limits {
-	return backend.Limits{MinTTL: minTTL, MaxTTL: maxTTL, Blocking: true}
+	return backend.Limits{MinTTL: minTTL, MaxTTL: maxTTL, Blocking: true, Punctual: b.timely.heeds}
+}
+
+// by returns the client for a call on ctx.
+func (b *Backend) by(ctx context.Context) redis.UniversalClient {
+	if c := b.timely.by(ctx); c != nil {
+		return c
+	}
+	return b.client
 }
 
 // Check reports everything that is wrong with the client and the options, of kind [backend.Misconfigured].

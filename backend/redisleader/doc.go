@@ -63,8 +63,10 @@
 // # Limits
 //
 // A TTL is between 10 ms and 10 years. go-redis answers a cancelled context only after its read timeout (5 s unless
-// set) when a connection is silent, so that [backend.Limits].Blocking is set; ContextTimeoutEnabled in the client's
-// options makes it heed deadlines. The client repeats a command whose connection broke (MaxRetries), which is harmless
+// set) when a connection is silent, so that [backend.Limits].Blocking is set. Deadlines are kept, to within 50 ms, by
+// clients with a shorter timeout that share the user's connections; hooks that are added to the user's client later are
+// not seen by them. A cluster client cannot be shared like that: set ContextTimeoutEnabled in its options, or each
+// attempt costs two switches of goroutines more. The client repeats a command whose connection broke (MaxRetries), which is harmless
 // here: scripts recognise the token. A full server, and a replica, refuse to acquire, renew and release.
 //
 // Slots, lists and other records are not offered yet, nor is a watch.

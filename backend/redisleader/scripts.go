@@ -45,7 +45,7 @@ func (b *Backend) run(ctx context.Context, script *redis.Script, key string, arg
 	if err := b.ready(ctx); err != nil {
 		return nil, err
 	}
-	reply, err := script.Run(ctx, b.client, []string{key}, args...).Result()
+	reply, err := script.Run(ctx, b.by(ctx), []string{key}, args...).Result()
 	if err != nil {
 		return nil, b.classify(ctx, err)
 	}
@@ -87,7 +87,7 @@ func (b *Backend) pipeline(ctx context.Context, eval eval, key string, args []an
 		// 0 would mean to wait for ever.
 		timeout = max(time.Millisecond, min(timeout, time.Until(end)))
 	}
-	pipe := b.client.Pipeline()
+	pipe := b.by(ctx).Pipeline()
 	script := eval(ctx, pipe, []string{key}, args...)
 	wait := pipe.Do(ctx, "wait", b.options.MinReplicas, timeout.Milliseconds())
 	if _, err := pipe.Exec(ctx); err != nil {

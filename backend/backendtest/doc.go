@@ -1,0 +1,30 @@
+// Package backendtest is the conformance suite for drivers of package backend: it executes the numbered rules of that
+// package's comment, and a failure prints the rule that is broken.
+//
+// The whole conformance test of a driver looks like this:
+//
+//	func TestConformance(t *testing.T) {
+//		server := startServer(t)
+//		backendtest.Run(t, backendtest.Config{
+//			Open: func(t testing.TB, n int) []backend.Driver {
+//				drivers := make([]backend.Driver, n)
+//				database := server.NewDatabase(t)
+//				for i := range drivers {
+//					drivers[i] = New(server.Dial(t), &Options{Database: database})
+//				}
+//				return drivers
+//			},
+//			Fidelity: backendtest.Real,
+//			TTL:      300 * time.Millisecond,
+//		})
+//	}
+//
+// [Config] has three more functions, which freeze a connection, kill the server and harm a record. The cases that need
+// one are skipped without it, and say so. Skip leaves out a case that does not fit the store, with a reason; a store
+// whose records end with their lease, say, cannot remember a spent token.
+//
+// A driver declares what its store cannot do by backend.Limits, and offers abilities by implementing them; the suite
+// follows both. [Cases] lists what is tested.
+//
+// The suite tests itself: its own tests run each case against a driver that is right in all but what the case is for.
+package backendtest

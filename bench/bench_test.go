@@ -1,0 +1,52 @@
+package bench
+
+import (
+	"testing"
+
+	"github.com/goleader/leader/bench/internal/rig"
+)
+
+// measure lets the benchmark's loop do op, once it is warm.
+func measure(b *testing.B, op rig.Op) {
+	b.Helper()
+	b.ReportAllocs()
+	ctx := b.Context()
+	if err := op(ctx); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if err := op(ctx); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkLocalRun(b *testing.B) { measure(b, rig.LocalRun(b)) }
+
+func BenchmarkWithCancelCause(b *testing.B) { measure(b, rig.CancelCause) }
+
+func BenchmarkRedisRun(b *testing.B) { measure(b, rig.NewRedis(b).Run(b)) }
+
+func BenchmarkRedisFloor(b *testing.B) { measure(b, rig.NewRedis(b).Floor(b)) }
+
+func BenchmarkRedisSetnx(b *testing.B) { measure(b, rig.NewRedis(b).Setnx()) }
+
+func BenchmarkRedisRedsync(b *testing.B) { measure(b, rig.NewRedis(b).Redsync()) }
+
+func BenchmarkRedisRedislock(b *testing.B) { measure(b, rig.NewRedis(b).Redislock()) }
+
+func BenchmarkRedisRueidislock(b *testing.B) { measure(b, rig.NewRedis(b).Rueidislock(b)) }
+
+func BenchmarkRedisSkip(b *testing.B) { measure(b, rig.NewRedis(b).Skip(b)) }
+
+func BenchmarkRedisSkipFloor(b *testing.B) { measure(b, rig.NewRedis(b).SkipFloor(b)) }
+
+func BenchmarkSQLiteRun(b *testing.B) { measure(b, rig.NewSQLite(b).Run(b)) }
+
+func BenchmarkSQLiteFloor(b *testing.B) { measure(b, rig.NewSQLite(b).Floor(b)) }
+
+func BenchmarkSQLiteStatements(b *testing.B) { measure(b, rig.NewSQLite(b).Statements(b)) }
+
+func BenchmarkSQLiteSkip(b *testing.B) { measure(b, rig.NewSQLite(b).Skip(b)) }
+
+func BenchmarkSQLiteSkipFloor(b *testing.B) { measure(b, rig.NewSQLite(b).SkipFloor(b)) }
