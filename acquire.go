@@ -54,14 +54,14 @@ func newSeeker(e *engine, c *call) *seeker {
 // acquire gets the lease that s asks for. The error is a *contended if another has it, a *BackendError if the store
 // failed, wraps ctx's if that ended, and is nil exactly when there is a lease.
 func (s *seeker) acquire(ctx context.Context) (*hold, error) {
+	started := time.Now()
+	s.since = s.e.clock.at(started)
 	if ctx.Err() != nil {
 		return nil, interrupted(ctx, "acquire", s.hold.call.name)
 	}
 	if s.reentrant(ctx) {
 		return nil, fmt.Errorf("leader: acquire %q: %w", s.hold.call.name, ErrReentrant)
 	}
-	started := time.Now()
-	s.since = s.e.clock.at(started)
 	var claimed bool
 	s.queue, claimed = s.e.enter(s.hold.call.key, s.since)
 	s.begin(ctx)

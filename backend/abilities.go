@@ -43,9 +43,13 @@ type Waiter interface {
 // after Release.
 type LossNotifier interface{ Lost() <-chan struct{} }
 
-// SlotAcquirer takes any free one of n slots in one request. Slot i of key k is key SlotKey(k, i).
+// SlotAcquirer takes any free one of the slots 0 to n-1 of a group in one request. req.Key is the group's key; slot i of
+// key k has a record of its own, under SlotKey(k, i), to which all rules apply: its fence, its spent token, its end. A
+// token that holds one of the slots gets that slot again, as in rule 3; one that is the last spent token of any of them
+// is refused with ErrLost. If all n are taken, the error is a HeldError with the holder whose lease ends first. Slots
+// from n on are not looked at.
 type SlotAcquirer interface {
-	TryAcquireSlot(ctx context.Context, req Request, n int) (Lease, int, error)
+	TryAcquireSlot(ctx context.Context, req Request, n int) (l Lease, slot int, err error)
 }
 
 // Watcher yields the holder now and after each change of holder, until ctx ends or an error, which is yielded last.
@@ -54,7 +58,9 @@ type Watcher interface {
 	Watch(ctx context.Context, key string) iter.Seq2[Holder, error]
 }
 
-// Lister yields every held key under a prefix, and kept or expired ones if all is set. An error is yielded last.
+// Lister yields every held key that begins with prefix, slots included and records not, and kept and expired ones, whose
+// Remaining is 0, if all is set. The keys are those that the engine built, in no particular order. An error is yielded
+// last.
 type Lister interface {
 	List(ctx context.Context, prefix string, all bool) iter.Seq2[Entry, error]
 }
@@ -65,28 +71,31 @@ type Entry struct {
 	Holder
 }
 
-// Breaker ends somebody else's lease, but only while it still has that fence (else ErrConflict).
+// Breaker ends somebody else's lease, or what is kept of it, but only while the key is taken under that fence (else
+// ErrConflict). The holder is told by its next renewal; its token is spent; those who wait for the key are woken.
 type Breaker interface {
 	Break(ctx context.Context, key string, fence uint64) error
 }
 
 // Records keeps small values beside the leases: candidates, run keys, exclusions. Everything above a compare-and-set
-// is written once, in the engine.
+// is written once, in the engine. A record whose TTL has passed does not exist.
 type Records interface {
-	// PutRecord stores r if the stored version equals r.Version ("" = must not exist), else ErrConflict.
+	// PutRecord stores r if the stored version equals r.Version ("" = must not exist), else ErrConflict. The version it
+	// returns differs from every earlier one of that key, deleted ones included. The TTL counts from now.
 	PutRecord(ctx context.Context, r Record) (version string, err error)
-	// GetRecords returns the live records under a key prefix, and the store's clock.
+	// GetRecords returns the records of a set, whose prefix is all of their keys up to and with the slash, in no
+	// particular order, and the store's clock, which is zero if it has none.
 	GetRecords(ctx context.Context, prefix string) (list []Record, now time.Time, err error)
-	// DeleteRecord deletes r.Key if the stored version equals r.Version; a missing record is no error.
+	// DeleteRecord deletes r.Key if the stored version equals r.Version, else ErrConflict; a missing record is no error.
 	DeleteRecord(ctx context.Context, r Record) error
 }
 
-// Record is a value of at most 16 KiB.
+// Record is a value of at most 16 KiB under a key that is built as name!kind/id.
 type Record struct {
 	Key     string
-	Version string // opaque
+	Version string // opaque; not empty when stored
 	Value   []byte
-	TTL     time.Duration // 0 = until deleted
+	TTL     time.Duration // 0 = until deleted; what is left, in an answer of GetRecords
 }
 
 // Unwrapper is a decorated Driver.
