@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -40,6 +41,7 @@ type seeker struct {
 	attempts int           // requests sent
 	doubt    bool          // the outcome of a request for hold is unknown
 	gaveUp   atomic.Bool   // nobody wants what a late answer brings
+	at       atomic.Int32  // the slot tried last
 	last     *verdict      // of the last request or look; nil before
 	woken    chan struct{} // receives when the head of the line should look; nil unless waiting
 }
@@ -95,6 +97,9 @@ func (s *seeker) begin(ctx context.Context) {
 	if !h.scoped {
 		h.ctx = context.WithoutCancel(ctx)
 	}
+	if n := s.e.config.slots; n > 0 {
+		s.at.Store(rand.N(int32(n))) //nolint:gosec // a number of slots
+	}
 	if s.e.limits.InProcess {
 		h.token = newLocalToken()
 	} else {
@@ -143,32 +148,46 @@ func (s *seeker) attempt(ctx context.Context) (*hold, error) {
 func (s *seeker) request(ctx context.Context, t, deadline time.Time) (*hold, error) {
 	s.hold.acquired = s.e.clock.at(t)
 	s.attempts++
-	l, late, err := s.tryAcquire(ctx, deadline)
+	got, err := s.tryAcquire(ctx, deadline)
 	if err == nil {
-		return s.granted(ctx, l)
+		s.hold.slot = got.slot
+		return s.granted(ctx, got.lease)
 	}
-	err = s.refused(err, late)
+	err = s.refused(err)
 	if ctx.Err() != nil {
 		return nil, interrupted(ctx, "acquire", s.hold.call.name)
 	}
 	return nil, err
 }
 
-// tryAcquire is the driver's, bounded. It reports whether the bound has passed.
-func (s *seeker) tryAcquire(ctx context.Context, deadline time.Time) (l backend.Lease, late bool, err error) {
+// tryAcquire is the driver's, bounded.
+func (s *seeker) tryAcquire(ctx context.Context, deadline time.Time) (taken, error) {
 	req := s.hold.request()
 	if s.e.limits.InProcess {
-		l, err = s.e.driver.TryAcquire(ctx, req)
-		return l, false, err
+		return s.e.take(ctx, req, &s.at)
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	l, err = ask(ctx, s.e, request[backend.Lease]{
-		send:  func(ctx context.Context) (backend.Lease, error) { return s.e.driver.TryAcquire(ctx, req) },
+	return ask(ctx, s.e, request[taken]{
+		send:  func(ctx context.Context) (taken, error) { return s.e.take(ctx, req, &s.at) },
 		again: s.again,
 		late:  s.takeLate(ctx, req),
 	})
-	return l, ctx.Err() != nil, err
+}
+
+// taken is a lease as a driver grants it.
+type taken struct {
+	lease backend.Lease
+	slot  int // of a group
+}
+
+// take makes one attempt, at any slot of a group.
+func (e *engine) take(ctx context.Context, req backend.Request, at *atomic.Int32) (taken, error) {
+	if e.config.slots > 0 {
+		return e.takeSlot(ctx, req, at)
+	}
+	l, err := e.driver.TryAcquire(ctx, req)
+	return taken{lease: l}, err
 }
 
 // again notes that the request is sent once more, because the first had no answer.
@@ -180,10 +199,10 @@ func (s *seeker) again() {
 
 // takeLate takes the answer of a request that was given up. A lease is left to the next attempt, which has the same
 // token, unless there will be none.
-func (s *seeker) takeLate(ctx context.Context, req backend.Request) func(backend.Lease, error) {
-	return func(l backend.Lease, _ error) {
+func (s *seeker) takeLate(ctx context.Context, req backend.Request) func(taken, error) {
+	return func(got taken, _ error) {
 		s.e.unclaim(s.queue, nil)
-		if l != nil && s.gaveUp.Load() {
+		if got.lease != nil && s.gaveUp.Load() {
 			s.e.clean(ctx, req)
 		}
 	}
@@ -211,6 +230,9 @@ func (s *seeker) granted(ctx context.Context, l backend.Lease) (*hold, error) {
 		s.e.unclaim(s.queue, nil)
 		return nil, interrupted(ctx, "acquire", s.hold.call.name)
 	}
+	if s.doubt && s.e.config.slots > 0 && s.e.slots == nil {
+		s.e.settleOthers(ctx, h)
+	}
 	s.e.occupy(s.queue, h)
 	s.e.renewals.add(h, now)
 	h.listen()
@@ -218,7 +240,7 @@ func (s *seeker) granted(ctx context.Context, l backend.Lease) (*hold, error) {
 }
 
 // refused makes an error of anything but a yes.
-func (s *seeker) refused(err error, late bool) error {
+func (s *seeker) refused(err error) error {
 	if errors.Is(err, errNoAnswer) {
 		s.doubt = true
 		return s.fail(err) // the claim ends with the answer
@@ -228,9 +250,6 @@ func (s *seeker) refused(err error, late bool) error {
 		if errors.Is(err, backend.ErrLost) {
 			s.begin(s.hold.ctx)
 			return s.fail(err)
-		}
-		if late && backend.KindOf(err) == backend.Unknown {
-			err = backend.WithKind(err, backend.Unavailable)
 		}
 		failure := s.fail(err)
 		s.doubt = s.doubt || failure.passing()

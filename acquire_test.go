@@ -13,6 +13,9 @@ import (
 	"github.com/goleader/leader/backend/local"
 )
 
+// childKey is a key of a derived context.
+type childKey struct{}
+
 func TestElector_Acquire_HandsOutALeaseThatIsRenewedUntilItsRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDriver()
@@ -143,7 +146,7 @@ func TestLease_IsReleasedWithAWarningWhenItIsForgotten(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		_ = context.WithValue(l.Context(), struct{}{}, 1)
+		_ = context.WithValue(l.Context(), childKey{}, 1)
 	}
 	forget()
 	eventually(t, func() bool {
@@ -160,7 +163,7 @@ func TestLease_IsNotForgottenWhileAContextOfItIsInUse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return context.WithCancel(context.WithValue(l.Context(), struct{}{}, 1))
+		return context.WithCancel(context.WithValue(l.Context(), childKey{}, 1))
 	}
 	ctx, cancel := derive()
 	defer cancel()

@@ -48,6 +48,8 @@ type config struct {
 	given    given
 	metadata map[string]string
 
+	slots int // of a group; 0 for one leader per name
+
 	node      string
 	namespace string
 	logger    *slog.Logger
@@ -55,8 +57,8 @@ type config struct {
 }
 
 // newConfig is the configuration of an elector on a backend with the given limits.
-func newConfig(limits backend.Limits, opts []Option) (config, error) {
-	c := config{lease: defaultLease}
+func newConfig(limits backend.Limits, slots int, opts []Option) (config, error) {
+	c := config{lease: defaultLease, slots: slots}
 	for _, o := range opts {
 		if o != nil {
 			c = o.apply(c)
@@ -122,8 +124,11 @@ func (c *config) check(limits backend.Limits) error {
 	if c.given&givenMargin != 0 && (c.margin <= 0 || c.margin >= c.lease/2) {
 		refuse("WithSafetyMargin", c.margin, fmt.Sprintf("must be positive and under half of the lease time of %v", c.lease))
 	}
-	if c.failure > FailOpenRun {
+	switch {
+	case c.failure > FailOpenRun:
 		refuse("WithFailureMode", int(c.failure), "must be Rethrow, Skip or FailOpenRun")
+	case c.failure == FailOpenRun && c.slots > 0:
+		refuse("WithFailureMode", c.failure, "would run a group's action on every node")
 	}
 	return errors.Join(append(errs, checkMetadata(c.metadata))...)
 }

@@ -2,7 +2,6 @@ package leader
 
 import (
 	"context"
-	"errors"
 	"iter"
 
 	"github.com/goleader/leader/backend"
@@ -57,10 +56,7 @@ var _ Elector = (*Single)(nil)
 // New returns an elector on a store. It does no I/O; all violations of the options' rules are reported at once, wrapping
 // [ErrInvalidOption] or [ErrInvalidName], together with what the driver says of its own options.
 func New(d backend.Driver, opts ...Option) (*Single, error) {
-	if d == nil {
-		return nil, errors.New("leader: no driver: nil")
-	}
-	e, err := newEngine(d, opts)
+	e, err := newEngine(d, 0, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,8 @@ const maxAttempt = 2 * time.Second
 type engine struct {
 	driver backend.Driver
 	limits backend.Limits
-	waiter backend.Waiter // nil if the store notifies nobody
+	waiter backend.Waiter       // nil if the store notifies nobody
+	slots  backend.SlotAcquirer // nil if the store cannot try several keys at once
 	config config
 	clock  *clock
 
@@ -41,18 +42,23 @@ type engine struct {
 	swift    atomic.Bool // it answered the last request swiftly
 }
 
-func newEngine(d backend.Driver, opts []Option) (*engine, error) {
+// newEngine returns the engine of an elector; slots is 0 unless it is one of groups.
+func newEngine(d backend.Driver, slots int, opts []Option) (*engine, error) {
+	if d == nil {
+		return nil, errors.New("leader: no driver: nil")
+	}
 	e := &engine{driver: d, clock: newClock(), queues: make(map[string]*queue)}
 	if l, ok := backend.As[backend.Limited](d); ok {
 		e.limits = l.Limits()
 	}
 	e.waiter, _ = backend.As[backend.Waiter](d)
+	e.slots, _ = backend.As[backend.SlotAcquirer](d)
 	var errs []error
 	if c, ok := backend.As[backend.Checker](d); ok {
 		errs = append(errs, c.Check())
 	}
 	var err error
-	e.config, err = newConfig(e.limits, opts)
+	e.config, err = newConfig(e.limits, slots, opts)
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, inv("new elector on "+d.Name(), err)
 	}
@@ -93,7 +99,8 @@ func attempt(l time.Duration) time.Duration { return min(maxAttempt, l/2) }
 
 // failure wraps an error of the driver, once.
 func (e *engine) failure(op, name string, err error) *BackendError {
-	if errors.Is(err, errNoAnswer) || errors.Is(err, errTooLate) {
+	late := errors.Is(err, errNoAnswer) || errors.Is(err, errTooLate) || errors.Is(err, context.DeadlineExceeded)
+	if late && backend.KindOf(err) == backend.Unknown {
 		err = backend.WithKind(err, backend.Unavailable)
 	}
 	return &BackendError{Op: op, Backend: e.driver.Name(), Name: name, Kind: backend.KindOf(err), Err: err}

@@ -46,7 +46,7 @@ func TestLease_Extend_LengthensTheLease(t *testing.T) {
 		if err := l.Err(); err != nil {
 			t.Errorf("lost before its new end: %v", err)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		wantIs(t, l.Err(), leader.ErrExpired)
 	})
 }

@@ -24,6 +24,7 @@ type hold struct {
 	acquired instant       // before the acquisition was sent
 	granted  instant       // after it was answered
 	scoped   bool          // released by the engine, after the action has returned
+	slot     int           // of a group
 	vacated  bool          // the queue has another holder, or none; guarded by the engine's mu
 	own      Lease         // the one of the action; unused if the lease is handed out
 	finished chan struct{} // closed by finish; nil unless somebody listens
@@ -88,7 +89,10 @@ func (h *hold) trustedUntil() instant { return instant(h.until.Load()) }
 
 // info describes the lease.
 func (h *hold) info() LeaseInfo {
-	i := LeaseInfo{Name: h.call.name, Node: h.e.config.node, Key: h.call.key, Acquired: h.e.clock.time(h.acquired)}
+	i := LeaseInfo{
+		Name: h.call.name, Node: h.e.config.node, Key: h.e.slotKey(h.call.key, h.slot), Slot: h.slot,
+		Acquired: h.e.clock.time(h.acquired),
+	}
 	if h.lease != nil {
 		i.Fence = h.lease.Fence()
 	}

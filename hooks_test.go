@@ -183,9 +183,8 @@ func TestJoinHooks_CallsAllInOrder(t *testing.T) {
 	two := everyHook(func(hook string) { seen = append(seen, "2 "+hook) })
 	callEvery(leader.JoinHooks(one, leader.Hooks{}, two))
 	var want []string
-	for i := range reflect.TypeFor[leader.Hooks]().NumField() {
-		name := reflect.TypeFor[leader.Hooks]().Field(i).Name
-		want = append(want, "1 "+name, "2 "+name)
+	for hook := range reflect.TypeFor[leader.Hooks]().Fields() {
+		want = append(want, "1 "+hook.Name, "2 "+hook.Name)
 	}
 	if fmt.Sprint(seen) != fmt.Sprint(want) {
 		t.Errorf("called %v, want %v", seen, want)
@@ -220,8 +219,7 @@ func everyHook(see func(hook string)) leader.Hooks {
 
 func callEvery(h leader.Hooks) {
 	v := reflect.ValueOf(h)
-	for i := range v.NumField() {
-		f := v.Field(i)
+	for _, f := range v.Fields() {
 		args := make([]reflect.Value, f.Type().NumIn())
 		for j := range args {
 			args[j] = reflect.Zero(f.Type().In(j))

@@ -44,7 +44,7 @@ func TestLeaseContext_ChildrenEndWithItAndHaveItsCause(t *testing.T) {
 				late, cancel := derive(l.Context())
 				defer cancel()
 				for _, child := range []context.Context{early, late} {
-					if child.Err() != context.Canceled { //nolint:errorlint // that very value
+					if child.Err() != context.Canceled {
 						t.Errorf("Err is %v, want Canceled", child.Err())
 					}
 					wantIs(t, context.Cause(child), leader.ErrLeaseLost, leader.ErrExpired)
@@ -78,9 +78,9 @@ func TestLeaseContext_ChildrenCostNoGoroutineEach(t *testing.T) {
 		before := runtime.NumGoroutine()
 		for range 1000 {
 			ctx, cancel := context.WithCancel(l.Context())
-			defer cancel()
-			ctx, cancel = context.WithTimeout(context.WithValue(ctx, struct{}{}, 1), time.Hour)
-			defer cancel()
+			t.Cleanup(cancel)
+			ctx, cancel = context.WithTimeout(context.WithValue(ctx, childKey{}, 1), time.Hour)
+			t.Cleanup(cancel)
 			context.AfterFunc(ctx, func() {})
 		}
 		if n := runtime.NumGoroutine() - before; n > 100 {
@@ -177,7 +177,7 @@ func TestLeaseContext_ItsCauseIsThereAlsoWhereNobodyAskedForDone(t *testing.T) {
 		}
 		time.Sleep(deadline)
 		wantIs(t, context.Cause(ctx), leader.ErrLeaseLost, leader.ErrExpired)
-		if ctx.Err() != context.Canceled { //nolint:errorlint // that very value
+		if ctx.Err() != context.Canceled {
 			t.Errorf("Err is %v, want Canceled", ctx.Err())
 		}
 	})
@@ -208,7 +208,7 @@ func TestLeaseContext_IsOverAtTheVeryDeadlineWhateverTimersDid(t *testing.T) {
 				if check(l, child) {
 					t.Errorf("%s: over before the deadline", name)
 				}
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				if !check(l, child) {
 					t.Errorf("%s: trusted at the deadline", name)
 				}
@@ -271,7 +271,7 @@ func TestLeaseContext_OfANestedRunEndsWithTheOuterLease(t *testing.T) {
 func TestLeaseContext_OfAnActionThatReturnedIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, look := range []bool{false, true} {
-			var kept context.Context //nolint:fatcontext // looked at after the action
+			var kept context.Context
 			_, err := electorOn(t, newDriver()).RunIfLeader(t.Context(), "a", func(ctx context.Context) error {
 				if look {
 					_ = ctx.Done()
@@ -303,7 +303,7 @@ func TestLeaseContext_ConcurrentSafe(t *testing.T) {
 						_ = ctx.Value("key")
 						_, cancel := context.WithCancel(ctx)
 						cancel()
-						time.Sleep(1)
+						time.Sleep(time.Nanosecond)
 					}
 					<-ctx.Done()
 					wantIs(t, context.Cause(ctx), leader.ErrExpired)

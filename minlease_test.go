@@ -47,7 +47,7 @@ func TestMinLease_KeepsTheNameTakenAlthoughTheActionIsQuicker(t *testing.T) {
 				done := make(chan struct{})
 				go func() {
 					defer close(done)
-					defer func() { _ = recover() }() //nolint:errcheck // of the action
+					defer func() { _ = recover() }()
 					_, _ = e.RunIfLeader(t.Context(), "a", action)
 				}()
 				<-done

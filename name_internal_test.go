@@ -23,8 +23,14 @@ func TestKeyOf_KeepsPlainNamesReadable(t *testing.T) {
 
 func FuzzKeyOf_IsInjective(f *testing.F) {
 	for _, seed := range [][4]string{
-		{"", "a/b", "a", "b"}, {"a", "b/c", "a/b", "c"}, {"", "a%sb", "", "a/b"}, {"", "a#1", "", "a%h1"}, {"", "a!k/i", "a!k", "i"},
-		{"%", "s", "", "%s"}, {"/", "/", "", "//"}, {"", "%%", "%", "%"},
+		{"", "a/b", "a", "b"},
+		{"a", "b/c", "a/b", "c"},
+		{"", "a%sb", "", "a/b"},
+		{"", "a#1", "", "a%h1"},
+		{"", "a!k/i", "a!k", "i"},
+		{"%", "s", "", "%s"},
+		{"/", "/", "", "//"},
+		{"", "%%", "%", "%"},
 	} {
 		f.Add(seed[0], seed[1], seed[2], seed[3])
 	}

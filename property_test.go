@@ -33,7 +33,7 @@ func TestProperty_NoTwoElectorsEverTrustOneName(t *testing.T) {
 		first = rand.Uint64N(1 << 32)
 	}
 	var terms, lost, faults, unknown atomic.Int64
-	for i := range uint64(*seeds) { //nolint:gosec // not negative
+	for i := range uint64(*seeds) {
 		seed := first + i
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, seed)
@@ -109,7 +109,8 @@ func (w *world) elector(i int) *leader.Single {
 	d.ahead = func(ttl time.Duration) time.Duration { return marginFor(ttl) - 1 }
 	d.limits.Blocking = w.chance(0.5)
 	d.limits.LookFirst = w.chance(0.3)
-	net := &network{w: w, blocking: d.limits.Blocking}
+	d.limits.Punctual = d.limits.Blocking && w.chance(0.4)
+	net := &network{w: w, limits: d.limits}
 	d.on(net.answer)
 	go net.freeze()
 	var driver backend.Driver = d
@@ -158,7 +159,7 @@ func (w *world) contend(e *leader.Single, name string, end time.Time) {
 			_ = e.Campaign(ctx, name, func(ctx context.Context) error { return w.lead(ctx, name) }, opts...)
 		case w.chance(0.3):
 			w.acquire(ctx, e, name, append(opts, wait))
-		case w.chance(0.3):
+		case w.chance(0.35):
 			w.runOnce(ctx, e, name, opts)
 		default:
 			w.runOnce(ctx, e, name, append(opts, wait))
@@ -252,8 +253,8 @@ func (w *world) end(l *leader.Lease, name string) {
 
 // network is what lies between one client and the store.
 type network struct {
-	w        *world
-	blocking bool
+	w      *world
+	limits backend.Limits
 
 	mu     sync.Mutex
 	thawed chan struct{} // closed when messages pass again; nil while they pass
@@ -300,7 +301,7 @@ func (n *network) answer(request) answer {
 			return fails(errDown)
 		case n.w.chance(0.3):
 			return losesAnswer(errStrange)
-		case n.w.chance(0.3):
+		case n.w.chance(0.35):
 			there = n.w.upTo(2 * time.Minute)
 		case n.w.chance(0.5):
 			back = n.w.upTo(2 * time.Minute)
@@ -318,18 +319,29 @@ func (n *network) answer(request) answer {
 			n.pass(back)
 			return err
 		}
-		if n.blocking {
+		if n.limits.Blocking && !n.limits.Punctual {
 			return carry()
 		}
 		answers := make(chan error, 1)
 		go func() { answers <- carry() }()
+		given, stop := n.patience(ctx)
+		defer stop()
 		select {
 		case err := <-answers:
 			return err
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-given.Done():
+			return given.Err()
 		}
 	}
+}
+
+// patience is the context that a driver of this kind keeps.
+func (n *network) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !n.limits.Punctual || !ok {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(context.WithoutCancel(ctx), deadline)
 }
 
 // pass is the way of one message, which stands still while the network is frozen.

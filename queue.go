@@ -16,7 +16,7 @@ const maxIdleQueues = 64
 type queue struct {
 	key    string
 	users  int           // callers, holders and requests that refer to it
-	held   *hold         // the newest lease that this elector acquired and has not released
+	holds  []*hold       // leases that this elector acquired and has not released
 	asking bool          // a request for the key is under way
 	asked  instant       // since when
 	newest *hold         // the last lease that a request brought
@@ -36,7 +36,7 @@ func (e *engine) enter(key string, now instant) (q *queue, claimed bool) {
 		e.queues[key] = q
 	}
 	q.users++
-	if q.held != nil || q.asking || len(q.line) > 0 {
+	if len(q.holds) >= e.capacity() || q.asking || len(q.line) > 0 {
 		return q, false
 	}
 	q.ask(now)
@@ -97,29 +97,21 @@ func (e *engine) claim(ctx context.Context, q *queue, deadline time.Time) (held 
 // tryClaim is claim without waiting: a channel is closed when it is worth another try.
 func (e *engine) tryClaim(q *queue) (held *hold, idle <-chan struct{}) {
 	for {
+		if held = e.holder(q); held != nil {
+			return held, nil
+		}
 		e.mu.Lock()
-		held = q.held
-		if held == nil {
+		if len(q.holds) < e.capacity() {
 			idle = q.claim(e.clock.now())
 			e.mu.Unlock()
 			return nil, idle
 		}
 		e.mu.Unlock()
-		if !held.over() {
-			return held, nil
-		}
-		e.displace(q, held)
 	}
 }
 
-// displace makes room for a request although a lease that is over has not been released yet.
-func (e *engine) displace(q *queue, h *hold) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if q.held == h {
-		q.held = nil
-	}
-}
+// capacity is how many leases of a key this elector may have at a time.
+func (e *engine) capacity() int { return max(1, e.config.slots) }
 
 // claim returns nil if the caller now has the request, else a channel that is closed when the request ends; the
 // engine's mu is held.
@@ -148,7 +140,7 @@ func (e *engine) occupy(q *queue, h *hold) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	q.answered(nil)
-	q.held, q.newest = h, h
+	q.holds, q.newest = append(q.holds, h), h
 	e.drop(q)
 }
 
@@ -171,22 +163,46 @@ func (e *engine) vacate(h *hold) {
 	}
 	h.vacated = true
 	q := h.queue
-	if q.held == h {
-		q.held = nil
-	}
+	q.remove(h)
 	q.wake()
 	e.drop(q)
 }
 
-// holder returns the lease that this elector has of the key and still trusts, if any.
+// holder returns a lease of the key if this elector has all that there are, and trusts them. Those that are over make room
+// for a request, although they have not been released yet.
 func (e *engine) holder(q *queue) *hold {
 	e.mu.Lock()
-	h := q.held
+	full := len(q.holds) >= e.capacity()
+	var newest *hold
+	var others []*hold
+	if full {
+		last := len(q.holds) - 1
+		newest, others = q.holds[last], slices.Clone(q.holds[:last])
+	}
 	e.mu.Unlock()
-	if h == nil || h.over() {
+	if !full {
 		return nil
 	}
-	return h
+	for _, h := range append(others, newest) {
+		if h.over() {
+			e.displace(q, h)
+			newest = nil
+		}
+	}
+	return newest
+}
+
+func (e *engine) displace(q *queue, h *hold) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	q.remove(h)
+}
+
+// remove takes h out of the holds; the engine's mu is held.
+func (q *queue) remove(h *hold) {
+	if i := slices.Index(q.holds, h); i >= 0 {
+		q.holds = slices.Delete(q.holds, i, i+1)
+	}
 }
 
 // lastVerdict is what the last request for the key brought, for those who stand in line, and for how long the present

@@ -3,7 +3,7 @@ package leader_test
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -21,7 +21,7 @@ func TestQueue_ServesCallersInTheOrderInWhichTheyCame(t *testing.T) {
 		for i := range 10 {
 			wg.Go(func() {
 				_, err := e.RunIfLeader(t.Context(), "a", func(context.Context) error {
-					j.add(fmt.Sprint(i))
+					j.add(strconv.Itoa(i))
 					time.Sleep(time.Second)
 					return nil
 				}, leader.WithWaitTime(time.Hour))
@@ -316,7 +316,7 @@ func TestElector_RunIfLeader_RefusesToRunInsideItself(t *testing.T) {
 func TestElector_RunIfLeader_RunsAgainWithTheContextOfAnActionThatReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := electorOn(t, newDriver())
-		var kept context.Context //nolint:fatcontext // of an action that has returned
+		var kept context.Context
 		if _, err := e.RunIfLeader(t.Context(), "a", func(ctx context.Context) error {
 			kept = context.WithoutCancel(ctx)
 			return nil

@@ -67,7 +67,7 @@ func (h *hold) release(at, expires instant) error {
 	last := min(at.add(releaseBound), expires)
 	ctx := h.ctx
 	if !h.e.limits.InProcess || ctx.Err() != nil {
-		ctx = h.values()
+		ctx = h.values() // which allocates
 	}
 	pause := minPause
 	for try := 1; ; try++ {
@@ -84,6 +84,7 @@ func (h *hold) release(at, expires instant) error {
 		}
 		<-time.After(pause)
 		pause *= 2
+		ctx = h.values()
 	}
 }
 
@@ -116,11 +117,22 @@ func (h *hold) abandon() {
 // clean frees what an attempt may have left behind: one that was given up, or whose answer came too late to be used. It
 // asks until the store has answered or the lease would be over. The channel is closed after the first try.
 func (e *engine) clean(ctx context.Context, req backend.Request) <-chan struct{} {
+	return e.cleanWith(ctx, req, e.abandonOnce)
+}
+
+// cleanKey is clean for one slot of a group.
+func (e *engine) cleanKey(ctx context.Context, req backend.Request) {
+	e.cleanWith(ctx, req, e.abandonKey)
+}
+
+func (e *engine) cleanWith(
+	ctx context.Context, req backend.Request, abandon func(context.Context, backend.Request) error,
+) <-chan struct{} {
 	tried := make(chan struct{})
 	ctx = context.WithoutCancel(ctx)
 	go func() {
 		end := e.clock.now().add(req.TTL)
-		err := e.abandonOnce(ctx, req)
+		err := abandon(ctx, req)
 		close(tried)
 		var back backoff
 		for err != nil {
@@ -129,13 +141,27 @@ func (e *engine) clean(ctx context.Context, req backend.Request) <-chan struct{}
 				return
 			}
 			<-time.After(pause)
-			err = e.abandonOnce(ctx, req)
+			err = abandon(ctx, req)
 		}
 	}()
 	return tried
 }
 
+// abandonOnce abandons an attempt, at each slot of a group that it may have.
 func (e *engine) abandonOnce(ctx context.Context, req backend.Request) error {
+	if e.config.slots == 0 {
+		return e.abandonKey(ctx, req)
+	}
+	var errs []error
+	key := req.Key
+	for slot := range e.config.slots {
+		req.Key = backend.SlotKey(key, slot)
+		errs = append(errs, e.abandonKey(ctx, req))
+	}
+	return errors.Join(errs...)
+}
+
+func (e *engine) abandonKey(ctx context.Context, req backend.Request) error {
 	ctx, cancel := context.WithTimeout(ctx, attempt(req.TTL))
 	defer cancel()
 	return e.tell(ctx, func(ctx context.Context) error { return e.driver.Abandon(ctx, req) })

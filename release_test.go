@@ -18,7 +18,7 @@ func TestRelease_ComesAfterTheContextIsOverAndTheActionHasReturned(t *testing.T)
 		var j journal
 		hooks := recordingHooks(&j)
 		e := electorOn(t, d, leader.WithHooks(hooks))
-		var actions context.Context //nolint:fatcontext // looked at after the action
+		var actions context.Context
 		d.onVerb(releases, func(_ context.Context, apply func() error) error {
 			if _, ok := leader.LeaseFrom(actions); ok || actions.Err() == nil {
 				t.Error("the store is told while the lease is still trusted")

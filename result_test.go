@@ -301,19 +301,19 @@ func TestRunResult_LogValue_GroupsWhatMatters(t *testing.T) {
 
 func TestEnums_String_NamesEachValue(t *testing.T) {
 	rows := map[string]string{
-		leader.Outcome(0).String():             "None",
-		leader.Elected.String():                "Elected",
-		leader.Skipped.String():                "Skipped",
-		leader.ActionFailed.String():           "ActionFailed",
-		leader.SkipReason(0).String():          "None",
-		leader.Contended.String():              "Contended",
-		leader.BackendFailed.String():          "BackendFailed",
-		leader.Rethrow.String():                "Rethrow",
-		leader.Skip.String():                   "Skip",
-		leader.FailOpenRun.String():            "FailOpenRun",
-		leader.FailureMode(9).String():         "FailureMode(?)",
-		backend.Unavailable.String():           "unavailable",
-		backend.Kind(backend.Unknown).String(): "unknown",
+		leader.Outcome(0).String():     "None",
+		leader.Elected.String():        "Elected",
+		leader.Skipped.String():        "Skipped",
+		leader.ActionFailed.String():   "ActionFailed",
+		leader.SkipReason(0).String():  "None",
+		leader.Contended.String():      "Contended",
+		leader.BackendFailed.String():  "BackendFailed",
+		leader.Rethrow.String():        "Rethrow",
+		leader.Skip.String():           "Skip",
+		leader.FailOpenRun.String():    "FailOpenRun",
+		leader.FailureMode(9).String(): "FailureMode(?)",
+		backend.Unavailable.String():   "unavailable",
+		backend.Unknown.String():       "unknown",
 	}
 	for got, want := range rows {
 		if got != want {

@@ -24,12 +24,12 @@ func (e *engine) run(ctx context.Context, c call, action Action) (r RunResult, e
 		return r, err
 	}
 	r.Waited = s.since.until(h.granted)
-	err = h.lead(ctx, action, &r)
+	err = h.lead(action, &r)
 	return r, err
 }
 
 // lead runs the action under the lease. The error means that it did not run.
-func (h *hold) lead(ctx context.Context, action Action, r *RunResult) error {
+func (h *hold) lead(action Action, r *RunResult) error {
 	h.own.h = h
 	defer func() { //nolint:contextcheck // a release runs on a context of its own
 		at := h.e.clock.now()

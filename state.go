@@ -14,20 +14,26 @@ import (
 const watchPause = time.Second
 
 func (e *engine) state(ctx context.Context, name string) (State, error) {
-	c := call{name: name, key: keyOf(e.config.namespace, name)}
-	if ctx.Err() != nil {
-		return State{}, interrupted(ctx, "inspect", name)
+	h, err := e.look(ctx, name, keyOf(e.config.namespace, name))
+	if err != nil {
+		return State{}, err
 	}
-	h, err := e.inspect(ctx, &c)
+	return stateOf(name, h), nil
+}
+
+// look asks the store who has a key, for a user.
+func (e *engine) look(ctx context.Context, name, key string) (backend.Holder, error) {
+	if ctx.Err() != nil {
+		return backend.Holder{}, interrupted(ctx, "inspect", name)
+	}
+	h, err := e.inspect(ctx, key)
 	switch {
 	case err == nil:
-		return stateOf(name, h), nil
+		return h, nil
 	case ctx.Err() != nil:
-		return State{}, interrupted(ctx, "inspect", name)
-	case errors.Is(err, errNoAnswer):
-		err = backend.WithKind(err, backend.Unavailable)
+		return h, interrupted(ctx, "inspect", name)
 	}
-	return State{}, e.failure("inspect", name, err)
+	return h, e.failure("inspect", name, err)
 }
 
 // watching is one use of Watch.
@@ -77,7 +83,7 @@ func (w *watching) follow(ctx context.Context) error {
 		return ctx.Err()
 	}
 	for ctx.Err() == nil {
-		h, err := w.e.inspect(ctx, &w.call)
+		h, err := w.e.inspect(ctx, w.call.key)
 		if err != nil {
 			return err
 		}

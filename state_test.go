@@ -329,7 +329,10 @@ func TestElector_Watch_ASlowWatcherSeesTheFinalState(t *testing.T) {
 			}
 			cancel()
 		}()
-		for s := range e.Watch(ctx, "a") {
+		for s, err := range e.Watch(ctx, "a") {
+			if err != nil {
+				t.Error(err)
+			}
 			fence.Store(s.Fence)
 			time.Sleep(10 * time.Second)
 		}

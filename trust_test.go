@@ -125,7 +125,7 @@ func TestTrust_IsNeverMovedBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Release(t.Context())
+		defer func() { _ = l.Release(t.Context()) }()
 		before := l.TrustedUntil()
 		if err := l.Extend(t.Context(), time.Second); err != nil {
 			t.Fatal(err)

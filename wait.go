@@ -101,8 +101,8 @@ func (s *seeker) worthwhile(ctx context.Context, err error) bool {
 
 // look is an attempt, or a read where a losing attempt would cost the store more and the lease is known to be held.
 func (s *seeker) look(ctx context.Context) (*hold, error) {
-	if s.e.limits.LookFirst && s.last != nil && s.last.err == nil {
-		holder, err := s.e.inspect(ctx, &s.hold.call)
+	if s.e.limits.LookFirst && s.e.config.slots == 0 && s.last != nil && s.last.err == nil {
+		holder, err := s.e.inspect(ctx, s.hold.call.key)
 		if err == nil && !holder.Free() {
 			return nil, s.heldBy(holder)
 		}
@@ -127,6 +127,8 @@ func (s *seeker) pause(ctx context.Context, p *pauses) {
 	switch {
 	case s.last.here:
 		return // this elector had the lease a moment ago
+	case s.e.config.slots > 0 && s.e.waiter != nil:
+		s.awaitSlots(ctx, p, s.untilExpiry(maxHint/2+rand.N(maxHint/2)))
 	case s.e.waiter == nil:
 		s.sleep(ctx, s.untilExpiry(p.polling.next()))
 	case s.last.holder.Seen != "" || s.learn(ctx):
@@ -153,7 +155,7 @@ func (s *seeker) untilExpiry(d time.Duration) time.Duration {
 // learn asks what to wait for, which a losing attempt need not tell. It reports false if the key is free meanwhile, or
 // if the store fails.
 func (s *seeker) learn(ctx context.Context) bool {
-	holder, err := s.e.inspect(ctx, &s.hold.call)
+	holder, err := s.e.inspect(ctx, s.hold.call.key)
 	if err != nil {
 		s.fail(err) //nolint:errcheck // the next attempt returns its own
 		return false
@@ -165,10 +167,17 @@ func (s *seeker) learn(ctx context.Context) bool {
 // awaitHint waits for the store to say that the lease was released, for at most d. A hint proves nothing, and one that
 // comes at once every time must not make a busy loop.
 func (s *seeker) awaitHint(ctx context.Context, p *pauses, d time.Duration) {
+	s.hinted(ctx, p, d, func(ctx context.Context) error {
+		return s.e.waiter.AwaitRelease(ctx, s.hold.call.key, s.last.holder.Seen)
+	})
+}
+
+// hinted waits for a hint, for at most d.
+func (s *seeker) hinted(ctx context.Context, p *pauses, d time.Duration, await func(ctx context.Context) error) {
 	began := s.e.clock.now()
 	hintCtx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	err := s.e.waiter.AwaitRelease(hintCtx, s.hold.call.key, s.last.holder.Seen)
+	err := await(hintCtx)
 	if hintCtx.Err() != nil {
 		p.hints = 0
 		return
@@ -194,11 +203,11 @@ func (s *seeker) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// inspect asks the store who has the key of a call, without waiting.
-func (e *engine) inspect(ctx context.Context, c *call) (backend.Holder, error) {
+// inspect asks the store who has a key, without waiting.
+func (e *engine) inspect(ctx context.Context, key string) (backend.Holder, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxAttempt)
 	defer cancel()
 	return ask(ctx, e, request[backend.Holder]{
-		send: func(ctx context.Context) (backend.Holder, error) { return e.driver.Inspect(ctx, c.key) },
+		send: func(ctx context.Context) (backend.Holder, error) { return e.driver.Inspect(ctx, key) },
 	})
 }
