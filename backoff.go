@@ -13,12 +13,12 @@ const (
 )
 
 // backoff makes pauses between failed requests that grow and do not fall in step with those of other processes: each is
-// random between the shortest and three times the last, up to a limit (decorrelated jitter, AWS Architecture Blog,
+// random between the shortest and three times the last, up to the longest (decorrelated jitter, AWS Architecture Blog,
 // "Exponential Backoff and Jitter", 2015).
 type backoff struct{ last time.Duration }
 
-func (b *backoff) next(limit time.Duration) time.Duration {
-	most := min(limit, max(3*b.last, 2*minPause))
+func (b *backoff) next() time.Duration {
+	most := min(maxPause, max(3*b.last, 2*minPause))
 	b.last = minPause + rand.N(most-minPause)
 	return b.last
 }

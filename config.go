@@ -31,6 +31,7 @@ const (
 	givenFailure
 	givenRequeue
 	givenMargin
+	givenRunKey
 	givenNode
 	givenNamespace
 )
@@ -45,6 +46,9 @@ type config struct {
 	fixed    bool          // the lease is not renewed
 	requeue  bool
 	failure  FailureMode
+	runKey   string // "" = none
+	runKeep  time.Duration
+	rerun    bool // a failed run frees its key
 	given    given
 	metadata map[string]string
 
@@ -74,6 +78,9 @@ func newConfig(limits backend.Limits, slots int, opts []Option) (config, error) 
 	errs = append(errs, checkName("node id", c.node))
 	if c.given&givenNamespace != 0 {
 		errs = append(errs, checkName("namespace", c.namespace))
+	}
+	if c.given&givenRunKey != 0 {
+		errs = append(errs, fmt.Errorf("%w: WithRunKey(%q): belongs to one call", ErrInvalidOption, c.runKey))
 	}
 	errs = append(errs, c.check(limits))
 	return c, errors.Join(errs...)
@@ -129,6 +136,16 @@ func (c *config) check(limits backend.Limits) error {
 		refuse("WithFailureMode", int(c.failure), "must be Rethrow, Skip or FailOpenRun")
 	case c.failure == FailOpenRun && c.slots > 0:
 		refuse("WithFailureMode", c.failure, "would run a group's action on every node")
+	case c.failure == FailOpenRun && c.given&givenRunKey != 0:
+		refuse("WithFailureMode", c.failure, "a run without a lease cannot use a run key")
+	}
+	if c.given&givenRunKey != 0 {
+		if err := checkName("run key", c.runKey); err != nil {
+			errs = append(errs, fmt.Errorf("%w: WithRunKey: %w", ErrInvalidOption, err))
+		}
+		if c.runKeep <= 0 {
+			refuse("WithRunKey", c.runKeep, "the time to keep it must be positive")
+		}
 	}
 	return errors.Join(append(errs, checkMetadata(c.metadata))...)
 }
@@ -189,6 +206,9 @@ func (g given) without(op operation) error {
 	}
 	if op != opRun {
 		refuse(givenFailure, "WithFailureMode", "has a meaning for RunIfLeader alone")
+	}
+	if op != opRun {
+		refuse(givenRunKey, "WithRunKey", "has a meaning for RunIfLeader alone")
 	}
 	if op != opCampaign {
 		refuse(givenRequeue, "WithRequeue", "has a meaning for Campaign alone")

@@ -26,12 +26,13 @@ const maxAttempt = 2 * time.Second
 
 // engine is what all electors share: the policy between the calls of users and the requests to a driver.
 type engine struct {
-	driver backend.Driver
-	limits backend.Limits
-	waiter backend.Waiter       // nil if the store notifies nobody
-	slots  backend.SlotAcquirer // nil if the store cannot try several keys at once
-	config config
-	clock  *clock
+	driver  backend.Driver
+	limits  backend.Limits
+	waiter  backend.Waiter       // nil if the store notifies nobody
+	slots   backend.SlotAcquirer // nil if the store cannot try several keys at once
+	records backend.Records      // nil if the store keeps none
+	config  config
+	clock   *clock
 
 	renewals scheduler
 
@@ -53,6 +54,7 @@ func newEngine(d backend.Driver, slots int, opts []Option) (*engine, error) {
 	}
 	e.waiter, _ = backend.As[backend.Waiter](d)
 	e.slots, _ = backend.As[backend.SlotAcquirer](d)
+	e.records, _ = backend.As[backend.Records](d)
 	var errs []error
 	if c, ok := backend.As[backend.Checker](d); ok {
 		errs = append(errs, c.Check())
@@ -80,6 +82,9 @@ func (e *engine) newCall(op operation, name string, opts []RunOption) (call, err
 	if len(opts) > 0 {
 		own, optErr := e.config.forCall(op, e.limits, opts)
 		c.config, err = &own, errors.Join(err, optErr)
+	}
+	if c.config.runKey != "" && e.records == nil {
+		err = errors.Join(err, fmt.Errorf("%w: WithRunKey: %s keeps no records", ErrUnsupported, e.driver.Name()))
 	}
 	if err != nil {
 		return c, inv("call", err)

@@ -54,7 +54,6 @@ func (l *Lease) Release(context.Context) error {
 	if h.scoped {
 		return ownRelease(err)
 	}
-	//nolint:contextcheck // a release runs on a context of its own
 	if failed := h.finish(h.e.clock.now()); failed != nil {
 		return failed
 	}

@@ -129,6 +129,25 @@ func WithRequeue() RunOption {
 	}}
 }
 
+// WithRunKey makes a run happen once: key, a fire time or a version, say, is marked in the store after the lease was
+// acquired and before the action starts, and later runs with it are skipped, with reason AlreadyRan, for keep. A run
+// whose process dies stays marked: a key is used at most once. The key follows the rules of names; keep must be positive.
+// It belongs to one call and is [ErrUnsupported] where the backend keeps no records.
+func WithRunKey(key string, keep time.Duration) RunOption {
+	return runOption{func(c config) config {
+		c.runKey, c.runKeep, c.given = key, keep, c.given|givenRunKey
+		return c
+	}}
+}
+
+// WithRetryFailedRun lets a run with a run key free the key when its action fails, or does not return.
+func WithRetryFailedRun() RunOption {
+	return runOption{func(c config) config {
+		c.rerun = true
+		return c
+	}}
+}
+
 // WithNodeID names this node for people. The default is made of the host name, the process id and a random suffix. It
 // is never the proof of ownership: two electors with one id are still two owners.
 func WithNodeID(id string) Option {

@@ -97,7 +97,7 @@ func (e *engine) claim(ctx context.Context, q *queue, deadline time.Time) (held 
 // tryClaim is claim without waiting: a channel is closed when it is worth another try.
 func (e *engine) tryClaim(q *queue) (held *hold, idle <-chan struct{}) {
 	for {
-		if held = e.holder(q); held != nil {
+		if held := e.holder(q); held != nil {
 			return held, nil
 		}
 		e.mu.Lock()

@@ -84,7 +84,7 @@ func (h *hold) release(at, expires instant) error {
 		}
 		<-time.After(pause)
 		pause *= 2
-		ctx = h.values()
+		ctx = h.values() //nolint:fatcontext // the same each time
 	}
 }
 
@@ -136,7 +136,7 @@ func (e *engine) cleanWith(
 		close(tried)
 		var back backoff
 		for err != nil {
-			pause := back.next(maxPause)
+			pause := back.next()
 			if e.clock.now().add(pause).reached(end) {
 				return
 			}

@@ -175,7 +175,7 @@ func (h *hold) extendBy(ctx context.Context, d time.Duration) error {
 		}
 		return h.e.failure("renew", h.call.name, err)
 	}
-	h.announceRenewed(sent.until(h.e.clock.now())) //nolint:contextcheck // hooks get the values of the acquisition
+	h.announceRenewed(sent.until(h.e.clock.now()))
 	if h.e.limits.FixedTTL {
 		s.keepUntil(h, sent.add(d))
 	}

@@ -37,7 +37,9 @@ type SkipReason uint8
 
 // The reasons of a skip. The zero SkipReason is that of a run which was not skipped.
 const (
-	Contended     SkipReason = iota + 1 // another holds the lease
+	Contended     SkipReason = iota + 1 // another holds the lease, or all slots are taken
+	NotPreferred                        // the strategy prefers another candidate
+	AlreadyRan                          // the run key has been used
 	BackendFailed                       // the store failed and the failure mode is Skip
 )
 
@@ -46,6 +48,10 @@ func (r SkipReason) String() string {
 	switch r {
 	case Contended:
 		return "Contended"
+	case NotPreferred:
+		return "NotPreferred"
+	case AlreadyRan:
+		return "AlreadyRan"
 	case BackendFailed:
 		return "BackendFailed"
 	}

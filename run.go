@@ -24,31 +24,59 @@ func (e *engine) run(ctx context.Context, c call, action Action) (r RunResult, e
 		return r, err
 	}
 	r.Waited = s.since.until(h.granted)
-	err = h.lead(action, &r)
-	return r, err
+	told := h.announceAcquired()
+	if c.config.runKey != "" {
+		err = e.runOnce(ctx, h, action, &r)
+		return r, err
+	}
+	if told {
+		err = h.err() // hooks may have taken long
+	}
+	if err == nil {
+		h.lead(action, &r)
+		return r, nil
+	}
+	h.finish(e.clock.now()) //nolint:errcheck // announced
+	return r, notRun(c.name, err)
 }
 
-// lead runs the action under the lease. The error means that it did not run.
-func (h *hold) lead(action Action, r *RunResult) error {
+// notRun is the error of a run whose lease was over before its action was started.
+func notRun(name string, err error) error { return fmt.Errorf("leader: run %q: %w", name, err) }
+
+// lead runs the action under the lease, and releases it.
+func (h *hold) lead(action Action, r *RunResult) {
 	h.own.h = h
-	defer func() { //nolint:contextcheck // a release runs on a context of its own
+	defer func() {
 		at := h.e.clock.now()
 		r.Lost = h.errAt(at)
 		r.Lease = h.info()
 		r.Lease.Held = h.acquired.until(at)
 		h.finish(at) //nolint:errcheck // announced; what the action did stands
 	}()
-	if h.announceAcquired() {
-		if err := h.err(); err != nil {
-			return fmt.Errorf("leader: run %q: %w", h.call.name, err)
-		}
-	}
 	h.started.Store(true)
 	r.Outcome, r.Err = ActionFailed, ErrNoReturn
-	if r.Err = action(h.own.Context()); r.Err == nil { //nolint:contextcheck // the lease's, a child of ctx
+	if r.Err = action(h.own.Context()); r.Err == nil {
 		r.Outcome = Elected
 	}
-	return nil
+}
+
+// runOnce is lead for a run with a run key, which it marks first. The error means that the action did not run.
+func (e *engine) runOnce(ctx context.Context, h *hold, action Action, r *RunResult) error {
+	m := newMark(h)
+	ours, err := m.set(ctx)
+	if ours {
+		h.lead(m.freedBy(action), r)
+		return nil
+	}
+	h.finish(e.clock.now()) //nolint:errcheck // announced; nothing ran
+	switch {
+	case err == nil:
+		r.Outcome, r.Reason = Skipped, AlreadyRan
+		return nil
+	case errors.Is(err, ErrLeaseLost):
+		return notRun(h.call.name, err)
+	}
+	return e.notElected(ctx, &h.call, action, r, err)
 }
 
 // notElected makes of an acquisition's error what the failure mode says.

@@ -65,7 +65,7 @@ func (e *engine) watch(ctx context.Context, name string, yield func(State, error
 		if !w.show(stale) {
 			return
 		}
-		pause(ctx, back.next(maxPause))
+		pause(ctx, back.next())
 	}
 }
 

@@ -118,7 +118,7 @@ func (s *seeker) pause(ctx context.Context, p *pauses) {
 		return
 	}
 	if s.last.err != nil {
-		s.sleep(ctx, min(s.left(), p.failing.next(maxPause)))
+		s.sleep(ctx, min(s.left(), p.failing.next()))
 		return
 	}
 	// After an outage a fleet goes on as slowly as it came.
