@@ -97,6 +97,9 @@ func mix(z uint64) uint64 {
 
 func (s scored) Elect(candidates []Candidate, now time.Time) Election {
 	list := ranked(candidates)
+	if len(list) == 0 {
+		return Election{}
+	}
 	scores := s.scores(list, now)
 	slices.SortStableFunc(list, func(a, b Candidate) int { return cmp.Compare(scores[b.Node], scores[a.Node]) })
 	e := elect(list, func(loser, winner Candidate) string {

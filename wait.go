@@ -103,7 +103,12 @@ func (s *seeker) worthwhile(ctx context.Context, err error) bool {
 func (s *seeker) look(ctx context.Context) (*hold, error) {
 	if s.e.limits.LookFirst && s.e.config.slots == 0 && s.last != nil && s.last.err == nil {
 		holder, err := s.e.inspect(ctx, s.hold.call.key)
-		if err == nil && !holder.Free() {
+		switch {
+		case ctx.Err() != nil:
+			return nil, interrupted(ctx, "acquire", s.hold.call.name)
+		case err != nil:
+			return nil, s.fail(err)
+		case !holder.Free():
 			return nil, s.heldBy(holder)
 		}
 	}

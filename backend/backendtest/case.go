@@ -50,6 +50,12 @@ const (
 	rulePool
 	abilityWaiter
 	abilityWatcher
+	abilitySlotAcquirer
+	abilityRecords
+	abilityLister
+	abilityBreaker
+	abilityLossNotifier
+	abilityAdvisor
 )
 
 var ruleNames = [...]string{
@@ -67,8 +73,15 @@ var ruleNames = [...]string{
 	ruleErrors:      "errors",
 	ruleFormat:      "format",
 	rulePool:        "pooled leases and sessions",
-	abilityWaiter:   "Waiter",
-	abilityWatcher:  "Watcher",
+
+	abilityWaiter:       "Waiter",
+	abilityWatcher:      "Watcher",
+	abilitySlotAcquirer: "SlotAcquirer",
+	abilityRecords:      "Records",
+	abilityLister:       "Lister",
+	abilityBreaker:      "Breaker",
+	abilityLossNotifier: "LossNotifier",
+	abilityAdvisor:      "Advisor",
 }
 
 func (r rule) String() string {
@@ -101,6 +114,15 @@ func suite() []testCase {
 		damageCases(),
 		waiterCases(),
 		watcherCases(),
+		slotCases(),
+		slotEndCases(),
+		recordCases(),
+		recordSetCases(),
+		recordEndCases(),
+		listerCases(),
+		breakerCases(),
+		lossCases(),
+		advisorCases(),
 		restartCases(),
 		partitionCases(),
 	)

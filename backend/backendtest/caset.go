@@ -29,6 +29,7 @@ type caseT struct {
 	mu     sync.Mutex
 	failed bool
 	skip   *string
+	lacks  bool // the reason of skip is that the driver lacks the ability
 	gone   bool // the case was left behind and reports to nobody
 }
 
@@ -109,6 +110,14 @@ func (t *caseT) Skip(args ...any) {
 	t.skip = &reason
 	t.mu.Unlock()
 	runtime.Goexit()
+}
+
+// lack ends the case without a verdict, because the driver does not offer what it is about.
+func (t *caseT) lack(reason string) {
+	t.mu.Lock()
+	t.lacks = true
+	t.mu.Unlock()
+	t.Skip("skipped: " + reason)
 }
 
 // Skipf ends the case without a verdict.

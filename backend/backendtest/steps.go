@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"maps"
+	"reflect"
 	"runtime"
 	"strconv"
 	"time"
@@ -43,6 +45,16 @@ func (t *caseT) pair() (a, b backend.Driver) {
 	t.Helper()
 	drivers := t.open(2)
 	return drivers[0], drivers[1]
+}
+
+// ability returns d's ability T, and ends the case if it has none.
+func ability[T any](t *caseT, d backend.Driver) T {
+	t.Helper()
+	v, ok := backend.As[T](d)
+	if !ok {
+		t.lack(fmt.Sprintf("%s does not offer the ability %s", d.Name(), reflect.TypeFor[T]().Name()))
+	}
+	return v
 }
 
 // ttl is the configured TTL, the shortest that the store honours well.

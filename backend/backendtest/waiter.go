@@ -50,16 +50,6 @@ func waiterCases() []testCase {
 	}
 }
 
-// ability returns d's ability T, and skips the case if it has none.
-func ability[T any](t *caseT, d backend.Driver) T {
-	t.Helper()
-	v, ok := backend.As[T](d)
-	if !ok {
-		t.Skipf("skipped: %s does not offer the %v", d.Name(), t.tc.rule)
-	}
-	return v
-}
-
 // woken runs AwaitRelease aside and returns a function that waits for its nil.
 func (t *caseT) woken(w backend.Waiter, seen string) (wait func()) {
 	done := make(chan bool, 1)

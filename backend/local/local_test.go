@@ -37,7 +37,7 @@ func TestBackend_TryAcquire_ExcludesOthersUntilItsEnd(t *testing.T) {
 		if !ok || held.Holder.Fence != l.Fence() || held.Holder.Owner != "owner of 1" || held.Holder.Remaining != 1 {
 			t.Errorf("got %v, %+v", err, held)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if next := acquire(t, b, "a", "2"); next.Fence() <= l.Fence() {
 			t.Errorf("fence %d after %d", next.Fence(), l.Fence())
 		}

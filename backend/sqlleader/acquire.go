@@ -9,8 +9,7 @@ import (
 // TryAcquire implements [backend.Driver]: it reads the row and writes only if the key looks free or is held by the same
 // token. ctx governs the waits for a connection and for locks.
 func (b *Backend) TryAcquire(ctx context.Context, req backend.Request) (backend.Lease, error) {
-	ttl, err := duration(req.TTL)
-	if err != nil {
+	if _, err := duration(req.TTL); err != nil {
 		return nil, err
 	}
 	for range conflicts {
@@ -21,17 +20,11 @@ func (b *Backend) TryAcquire(ctx context.Context, req backend.Request) (backend.
 		if r.spent == req.Token {
 			return nil, backend.ErrLost
 		}
-		l := &lease{b: b, key: req.Key, token: req.Token, fence: r.fence}
 		left := b.left(req.Key, &r)
-		var won bool
-		switch {
-		case left <= 0:
-			won, err = b.take(ctx, l, req, ttl, r.identity())
-		case r.token == req.Token:
-			won, err = l.extend(ctx, ttl)
-		default:
-			return nil, b.lose(ctx, req.Key, &r, left)
+		if left > 0 && r.token != req.Token {
+			return nil, b.lose(ctx, &r, left)
 		}
+		l, won, err := b.claim(ctx, &r, left, req, span{})
 		if err != nil {
 			return nil, err
 		}

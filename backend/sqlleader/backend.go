@@ -38,7 +38,8 @@ type Backend struct {
 	create  bool
 	invalid error
 
-	read, acquire, renew, release, abandon, mark statement
+	read, acquire, renew, release, abandon, end, mark statement
+	records                                           recordStatements
 
 	writer   chan struct{} // has room for the one writer; nil if there may be many
 	foreign  observations
@@ -50,11 +51,15 @@ type Backend struct {
 }
 
 var (
-	_ backend.Driver  = (*Backend)(nil)
-	_ backend.Limited = (*Backend)(nil)
-	_ backend.Checker = (*Backend)(nil)
-	_ backend.Advisor = (*Backend)(nil)
-	_ backend.Waiter  = (*Backend)(nil)
+	_ backend.Driver       = (*Backend)(nil)
+	_ backend.Limited      = (*Backend)(nil)
+	_ backend.Checker      = (*Backend)(nil)
+	_ backend.Advisor      = (*Backend)(nil)
+	_ backend.Waiter       = (*Backend)(nil)
+	_ backend.SlotAcquirer = (*Backend)(nil)
+	_ backend.Lister       = (*Backend)(nil)
+	_ backend.Breaker      = (*Backend)(nil)
+	_ backend.Records      = (*Backend)(nil)
 )
 
 // New returns a driver that works on a table of db, which stays the caller's and must not be closed before the Backend
@@ -73,7 +78,15 @@ func New(db *sql.DB, d Dialect, opts *Options) *Backend {
 	b.renew = b.statement(d.Renew)
 	b.release = b.statement(d.Release)
 	b.abandon = b.statement(d.Abandon)
+	b.end = b.statement(d.Break)
 	b.mark = b.statement(d.Note)
+	b.records = recordStatements{
+		read:    b.statement(d.Records.Read),
+		create:  b.statement(d.Records.Create),
+		replace: b.statement(d.Records.Replace),
+		remove:  b.statement(d.Records.Delete),
+		sweep:   b.statement(d.Records.Sweep),
+	}
 	if d.OneWriter {
 		b.writer = make(chan struct{}, 1)
 	}

@@ -17,14 +17,15 @@ type Dialect struct {
 	// OneWriter says that writes exclude each other anyway, so that they may as well take turns before they start.
 	OneWriter bool
 
-	// Schema is the DDL, for [Backend.Migrate]. It may be executed repeatedly.
+	// Schema is the DDL of both tables, for [Backend.Migrate]. It may be executed repeatedly.
 	Schema []string
 
-	// Read returns the row of a key, if there is one, in these columns: format, token, spent, owner, fence, since, µs
+	// Read returns the rows of the keys in a range, in these columns: name, format, token, spent, owner, fence, since, µs
 	// left, whether it is of another clock, ttl, µs since that was noted, renewals, metadata.
 	Read Statement
-	// Acquire makes the row a lease with the values given, if there is no row or it is as it was seen. Like the
-	// statements below it is judged by the number of rows it changed: one or none.
+	// Acquire makes the row a lease with the values given, if there is no row or it is as it was seen, and if no other row
+	// in the range, which is that of a group's slots or empty, has the token or has it as spent. Like the statements below
+	// it is judged by the number of rows it changed: one or none.
 	Acquire Statement
 	// Renew moves the end of the live lease with that token and fence to the later of its end and now + ttl.
 	Renew Statement
@@ -33,8 +34,13 @@ type Dialect struct {
 	Release Statement
 	// Abandon spends the token if it holds the key or nobody does, creating a row if there is none.
 	Abandon Statement
+	// Break ends the lease with that fence, or what is kept of it, and spends its token. A row of another clock counts as
+	// taken until it was freed.
+	Break Statement
 	// Note writes into a row of another clock, if it is as it was seen, that it has been seen now.
 	Note Statement
+	// Records are the statements on the second table.
+	Records RecordStatements
 
 	// Sign is a cheap query of one integer that changes when another connection has committed. Without it Backend
 	// cannot tell when a key was released.
@@ -44,20 +50,35 @@ type Dialect struct {
 	Clock func() Reading
 	// Kind classifies an error of the driver; [backend.Unknown] is a fine answer.
 	Kind func(error) backend.Kind
-	// NoTable reports whether err says that the table does not exist.
+	// NoTable reports whether err says that a table does not exist.
 	NoTable func(error) bool
 	// Advise returns warnings about the handle's settings; nil means that there is nothing to look at.
 	Advise func(ctx context.Context, db *sql.DB) ([]string, error)
+}
+
+// RecordStatements keep the records of [backend.Records]. A record whose end is not after Wall does not exist. All but
+// Read are judged by the number of rows they changed.
+type RecordStatements struct {
+	// Read returns the records in a range, in these columns: name, format, version, value, µs left (0 = no end).
+	Read Statement
+	// Create makes a record where none exists, in the place of an expired one if need be.
+	Create Statement
+	// Replace gives the record with the version SeenVersion another value, version and end.
+	Replace Statement
+	// Delete deletes the record with the version SeenVersion.
+	Delete Statement
+	// Sweep deletes expired records, not more than take a moment.
+	Sweep Statement
 }
 
 // Reading is one look at the clocks of a machine.
 type Reading struct {
 	Clock string // names the clock of Now: readings with different names cannot be compared
 	Now   int64  // µs, by the clock that judges expiry
-	Wall  int64  // µs since 1970, for people and as a floor for fences
+	Wall  int64  // µs since 1970, for people, as a floor for fences, and for the end of records
 }
 
-// Statement is SQL with {table} for the table's name, and what its parameters stand for, in order.
+// Statement is SQL with {table} for the table's name, which {table}_records extends, and what its parameters stand for, in order.
 type Statement struct {
 	Text string
 	Args []Arg
@@ -68,11 +89,13 @@ type Arg uint8
 
 // The values that statements get.
 const (
-	Key          Arg = iota // the name of the leadership, in full
+	Key          Arg = iota // the name of the leadership or record, in full
+	From                    // the first key of the range
+	To                      // the first key after the range
 	Token                   // of the caller
 	Owner                   // of the caller, for people
 	Metadata                // of the caller, a JSON object or ""
-	TTL                     // of the lease or of what is kept, in µs
+	TTL                     // of the lease, of what is kept or of the record (0 = no end), in µs
 	Fence                   // of the lease; the new one for Acquire
 	Clock                   // Reading.Clock
 	Now                     // Reading.Now
@@ -80,16 +103,23 @@ const (
 	SeenToken               // of the record that was read
 	SeenFence               // likewise
 	SeenRenewals            // likewise
+	Value                   // of the record
+	Version                 // of the record, the new one
+	SeenVersion             // of the record, that it must have
 )
 
 // values are what Args stand for in one call.
 type values struct {
 	key, token, owner, metadata string
 
-	ttl   int64
-	fence int64
-	at    Reading
-	seen  identity
+	within span
+	ttl    int64
+	fence  int64
+	at     Reading
+	seen   identity
+
+	value                []byte
+	version, seenVersion string
 }
 
 // list returns the values that args name.
@@ -105,6 +135,10 @@ func (v *values) value(a Arg) any {
 	switch a {
 	case Key:
 		return v.key
+	case From:
+		return v.within.from
+	case To:
+		return v.within.to
 	case Token:
 		return v.token
 	case Owner:
@@ -127,6 +161,12 @@ func (v *values) value(a Arg) any {
 		return v.seen.fence
 	case SeenRenewals:
 		return v.seen.renewals
+	case Value:
+		return v.value
+	case Version:
+		return v.version
+	case SeenVersion:
+		return v.seenVersion
 	}
 	return nil
 }

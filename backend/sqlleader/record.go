@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -17,6 +16,7 @@ const format = 1
 
 // record is a row as [Dialect.Read] returns it: every field is a column, in this order. The zero record is no row.
 type record struct {
+	key      string
 	format   int64
 	token    string // "" when nobody holds the key
 	spent    string // the last token released or abandoned
@@ -41,32 +41,34 @@ func (r *record) identity() identity { return identity{r.fence, r.renewals, r.to
 
 // look reads the row of key.
 func (b *Backend) look(ctx context.Context, key string) (record, error) {
-	var r record
-	found := true
-	v := values{key: key, at: b.dialect.Clock()}
-	err := b.run(ctx, &b.read, func(stmt *sql.Stmt) error {
-		err := stmt.QueryRowContext(ctx, v.list(b.read.args)...).Scan(&r.format, &r.token, &r.spent, &r.owner, &r.fence,
-			&r.since, &r.left, &r.foreign, &r.ttl, &r.noted, &r.renewals, &r.metadata)
-		if errors.Is(err, sql.ErrNoRows) {
-			found = false
-			return nil
-		}
-		return err
-	})
-	if err != nil || !found {
+	rows, err := b.rows(ctx, only(key))
+	if err != nil || len(rows) == 0 {
 		return record{}, err
 	}
-	return r, r.check(key)
+	return rows[0], rows[0].check()
+}
+
+// rows reads those of the keys within s, unchecked.
+func (b *Backend) rows(ctx context.Context, s span) ([]record, error) {
+	var all []record
+	err := b.query(ctx, &b.read, &values{within: s, at: b.dialect.Clock()}, func(rows *sql.Rows) error {
+		var r record
+		err := rows.Scan(&r.key, &r.format, &r.token, &r.spent, &r.owner, &r.fence, &r.since, &r.left, &r.foreign, &r.ttl,
+			&r.noted, &r.renewals, &r.metadata)
+		all = append(all, r)
+		return err
+	})
+	return all, err
 }
 
 // check refuses a row that another release wrote in another way, or something else than this package.
-func (r *record) check(key string) error {
+func (r *record) check() error {
 	var err error
 	switch {
 	case r.format != format:
-		err = fmt.Errorf("row %q has format %d, this release knows %d", key, r.format, format)
+		err = fmt.Errorf("row %q has format %d, this release knows %d", r.key, r.format, format)
 	case r.fence <= 0, r.foreign && r.ttl <= 0:
-		err = fmt.Errorf("row %q is damaged: fence %d, ttl %d µs", key, r.fence, r.ttl)
+		err = fmt.Errorf("row %q is damaged: fence %d, ttl %d µs", r.key, r.fence, r.ttl)
 	}
 	return backend.WithKind(err, backend.Misconfigured)
 }

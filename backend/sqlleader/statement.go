@@ -48,6 +48,23 @@ func (b *Backend) exec(ctx context.Context, s *statement, v *values) (changed bo
 	return changed, err
 }
 
+// query runs a reading statement and gives each row to scan.
+func (b *Backend) query(ctx context.Context, s *statement, v *values, scan func(*sql.Rows) error) error {
+	return b.run(ctx, s, func(stmt *sql.Stmt) error {
+		rows, err := stmt.QueryContext(ctx, v.list(s.args)...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			if err := scan(rows); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	})
+}
+
 // run gives use the prepared form of s, once more after the table was missing and has been created.
 func (b *Backend) run(ctx context.Context, s *statement, use func(*sql.Stmt) error) error {
 	if b.invalid != nil {
@@ -102,14 +119,14 @@ func (b *Backend) keep(stmt *sql.Stmt) bool {
 func (b *Backend) migrate(ctx context.Context) error {
 	var err error
 	for range conflicts {
-		if err = b.createTable(ctx); err == nil || b.dialect.Kind(err) != backend.Unavailable {
+		if err = b.createTables(ctx); err == nil || b.dialect.Kind(err) != backend.Unavailable {
 			break
 		}
 	}
 	return err
 }
 
-func (b *Backend) createTable(ctx context.Context) error {
+func (b *Backend) createTables(ctx context.Context) error {
 	for _, ddl := range b.Schema() {
 		if _, err := b.db.ExecContext(ctx, ddl); err != nil {
 			return err
@@ -129,7 +146,8 @@ func (b *Backend) fault(ctx context.Context, err error) error {
 	}
 	if b.dialect.NoTable(err) {
 		kind = backend.Misconfigured
-		err = fmt.Errorf("%w (create table %s once: Migrate, or the statements of Schema)", err, b.table)
+		err = fmt.Errorf("%w (create tables %[2]s and %[2]s_records once: Migrate, or the statements of Schema)",
+			err, b.table)
 	}
 	if over := ctx.Err(); over != nil && !errors.Is(err, over) {
 		err = fmt.Errorf("%w: %w", over, err)

@@ -2,9 +2,5 @@
 if not live or token ~= ARGV[1] then
   return 0
 end
-local expiry = now + ARGV[2]
-if expiry > ends then
-  redis.call('HSET', KEYS[1], 'until', digits(expiry))
-  redis.call('PEXPIRE', KEYS[1], digits(ARGV[2] / 1000 + retention))
-end
+extend(KEYS[1], ends)
 return 1
