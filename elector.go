@@ -65,7 +65,7 @@ func New(d backend.Driver, opts ...Option) (*Single, error) {
 
 // RunIfLeader implements [Runner].
 func (s *Single) RunIfLeader(ctx context.Context, name string, action Action, opts ...RunOption) (RunResult, error) {
-	c, err := s.e.newCall(opRun, name, opts)
+	c, err := s.e.newCall(opRun, name, action, opts)
 	if err != nil {
 		return RunResult{}, err
 	}
@@ -74,7 +74,7 @@ func (s *Single) RunIfLeader(ctx context.Context, name string, action Action, op
 
 // Acquire implements [Elector].
 func (s *Single) Acquire(ctx context.Context, name string, opts ...RunOption) (*Lease, error) {
-	c, err := s.e.newCall(opAcquire, name, opts)
+	c, err := s.e.newCall(opAcquire, name, nil, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (s *Single) Acquire(ctx context.Context, name string, opts ...RunOption) (*
 
 // Campaign implements [Elector].
 func (s *Single) Campaign(ctx context.Context, name string, lead Action, opts ...RunOption) error {
-	c, err := s.e.newCall(opCampaign, name, opts)
+	c, err := s.e.newCall(opCampaign, name, lead, opts)
 	if err != nil {
 		return err
 	}

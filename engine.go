@@ -76,9 +76,13 @@ type call struct {
 	config *config
 }
 
-func (e *engine) newCall(op operation, name string, opts []RunOption) (call, error) {
+// newCall checks the arguments of a call. action is nil where there is none.
+func (e *engine) newCall(op operation, name string, action Action, opts []RunOption) (call, error) {
 	c := call{op: op, name: name, config: &e.config}
 	err := checkName("name", name)
+	if action == nil && op != opAcquire {
+		err = errors.Join(err, fmt.Errorf("%w: the action is nil", ErrInvalidOption))
+	}
 	if len(opts) > 0 {
 		own, optErr := e.config.forCall(op, e.limits, opts)
 		c.config, err = &own, errors.Join(err, optErr)

@@ -50,7 +50,7 @@ func NewGroup(d backend.Driver, slots int, opts ...Option) (*Group, error) {
 
 // RunIfLeader implements [GroupElector].
 func (g *Group) RunIfLeader(ctx context.Context, name string, action Action, opts ...RunOption) (RunResult, error) {
-	c, err := g.e.newCall(opRun, name, opts)
+	c, err := g.e.newCall(opRun, name, action, opts)
 	if err != nil {
 		return RunResult{}, err
 	}
@@ -59,7 +59,7 @@ func (g *Group) RunIfLeader(ctx context.Context, name string, action Action, opt
 
 // Acquire implements [GroupElector].
 func (g *Group) Acquire(ctx context.Context, name string, opts ...RunOption) (*Lease, error) {
-	c, err := g.e.newCall(opAcquire, name, opts)
+	c, err := g.e.newCall(opAcquire, name, nil, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (g *Group) Acquire(ctx context.Context, name string, opts ...RunOption) (*L
 
 // Campaign implements [GroupElector].
 func (g *Group) Campaign(ctx context.Context, name string, lead Action, opts ...RunOption) error {
-	c, err := g.e.newCall(opCampaign, name, opts)
+	c, err := g.e.newCall(opCampaign, name, lead, opts)
 	if err != nil {
 		return err
 	}

@@ -42,13 +42,17 @@ func (l *Lease) Err() error { return l.h.err() }
 // Extend asks the store to let the lease last for at least d from now, and never less than what is left of its minimum.
 // A nil error means that it will, also without auto-extension; ErrLeaseLost that it is over; a [*BackendError] that the
 // outcome is unknown. ctx bounds the request.
-func (l *Lease) Extend(ctx context.Context, d time.Duration) error { return l.h.extendBy(ctx, d) }
+func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
+	defer runtime.KeepAlive(l)
+	return l.h.extendBy(ctx, d)
+}
 
 // Release ends the lease. Inside an action it ends the action's context at once, and the store is told when the action
 // has returned. Otherwise the store is told before Release returns, in at most 5 s, which the end of ctx does not
 // cut short: a shutdown must not orphan a lease. Releasing again is nil; releasing a lost lease is why it was lost.
 func (l *Lease) Release(context.Context) error {
 	h := l.h
+	defer runtime.KeepAlive(l) // or it would count as forgotten meanwhile
 	err := h.err()
 	h.end(errReleased)
 	if h.scoped {

@@ -30,14 +30,13 @@ func (h *hold) finish(at instant) error {
 		h.announceLoss(now)
 	}
 	switch state {
-	case takenOver:
+	case expired, takenOver:
 		h.e.vacate(h)
-		return nil
-	case expired:
-		h.e.vacate(h)
-		if at.before(expires) {
-			// The store may still have it, or be out of reach: nobody needs to wait for that.
+		// The store may still have it, or be out of reach: nobody needs to wait for that.
+		if state == expired && at.before(expires) {
 			go h.release(at, expires) //nolint:errcheck // announced
+		} else {
+			go h.dispose()
 		}
 		return nil
 	case trusted:
@@ -96,6 +95,13 @@ func (h *hold) releaseOnce(ctx context.Context, at, last instant) error {
 	ctx, cancel := context.WithTimeout(ctx, min(attempt(h.ttl()), max(0, at.until(last))))
 	defer cancel()
 	return h.e.tell(ctx, func(ctx context.Context) error { return h.lease.Release(ctx, keep) })
+}
+
+// dispose ends what a driver may have for a lease that the store has no more.
+func (h *hold) dispose() {
+	ctx, cancel := context.WithTimeout(h.values(), attempt(h.ttl()))
+	defer cancel()
+	_ = h.lease.Release(ctx, 0)
 }
 
 // minLeft is what is left of the minimum lease, which counts from when the store has certainly acquired it; nothing if no
@@ -161,8 +167,9 @@ func (e *engine) abandonOnce(ctx context.Context, req backend.Request) error {
 	return errors.Join(errs...)
 }
 
+// abandonKey abandons an attempt at one key. It may outlive its bound, but for a goroutine that has nothing else to do.
 func (e *engine) abandonKey(ctx context.Context, req backend.Request) error {
 	ctx, cancel := context.WithTimeout(ctx, attempt(req.TTL))
 	defer cancel()
-	return e.tell(ctx, func(ctx context.Context) error { return e.driver.Abandon(ctx, req) })
+	return e.driver.Abandon(ctx, req)
 }

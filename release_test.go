@@ -310,3 +310,16 @@ func TestRelease_WaitsBrieflyForARenewalUnderWay(t *testing.T) {
 		})
 	}
 }
+
+func TestElector_ANilActionIsRefusedBeforeAnything(t *testing.T) {
+	d := newDriver()
+	e := electorOn(t, d)
+	_, err := e.RunIfLeader(t.Context(), "a", nil)
+	wantIs(t, err, leader.ErrInvalidOption)
+	wantIs(t, e.Campaign(t.Context(), "a", nil), leader.ErrInvalidOption)
+	_, err = leader.RunIfLeader[int](t.Context(), e, "a", nil)
+	wantIs(t, err, leader.ErrInvalidOption)
+	if n := d.count(); n != 0 {
+		t.Errorf("%d requests, want none", n)
+	}
+}

@@ -144,6 +144,10 @@ func RunIfLeader[T any](
 ) (Result[T], error) {
 	var res Result[T]
 	var err error
+	if action == nil {
+		res.RunResult, err = r.RunIfLeader(ctx, name, nil, opts...)
+		return res, err
+	}
 	res.RunResult, err = r.RunIfLeader(ctx, name, func(ctx context.Context) error {
 		v, err := action(ctx)
 		res.value = v

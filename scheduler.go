@@ -178,6 +178,9 @@ func (s *scheduler) look(h *hold) {
 	defer s.mu.Unlock()
 	if lost || h.schedule.removed {
 		s.stopWaiting(h)
+		if !h.scoped {
+			s.put(h, never, s.e.clock.now()) // until it is released, or forgotten
+		}
 		return
 	}
 	now := s.e.clock.now()
