@@ -20,6 +20,7 @@ var errTooLate = errors.New("acquired too late to be trusted")
 type verdict struct {
 	holder backend.Holder
 	here   bool    // this elector has it
+	passed bool    // the strategy prefers another candidate
 	at     instant // when the answer came
 	err    *BackendError
 }
@@ -143,9 +144,37 @@ func (s *seeker) attempt(ctx context.Context) (*hold, error) {
 	return nil, s.fail(errNoAnswer)
 }
 
+// passedOver says that the strategy prefers another candidate. It does not leave the package.
+type passedOver struct{}
+
+func (passedOver) Error() string { return ErrNotElected.Error() }
+func (passedOver) Unwrap() error { return ErrNotElected }
+
+// allowed is nil if this node may try for the lease.
+func (s *seeker) allowed(ctx context.Context) error {
+	ok, err := s.hold.call.gate.allow(ctx)
+	if failure, failed := errors.AsType[*BackendError](err); failed {
+		s.last = &verdict{err: failure, at: s.e.clock.now()}
+		return failure
+	}
+	if err != nil || ok {
+		return err
+	}
+	s.last = &verdict{passed: true, at: s.e.clock.now()}
+	return passedOver{}
+}
+
 // request asks the store; t is a reading of the clock from before it. The caller has the claim, which ends with the
 // answer, also with one that nobody waits for.
 func (s *seeker) request(ctx context.Context, t, deadline time.Time) (*hold, error) {
+	if s.hold.call.gate != nil {
+		if err := s.allowed(ctx); err != nil {
+			s.e.unclaim(s.queue, s.last)
+			return nil, err
+		}
+		t = time.Now()
+		deadline = t.Add(attempt(s.hold.ttl()))
+	}
 	s.hold.acquired = s.e.clock.at(t)
 	s.attempts++
 	got, err := s.tryAcquire(ctx, deadline)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"strconv"
 	"time"
@@ -32,6 +33,9 @@ const (
 	givenRequeue
 	givenMargin
 	givenRunKey
+	givenCandidateTTL
+	givenFallback
+	givenHandBack
 	givenNode
 	givenNamespace
 )
@@ -54,6 +58,11 @@ type config struct {
 
 	slots int // of a group; 0 for one leader per name
 
+	candidateTTL   time.Duration
+	fallbackAfter  time.Duration
+	handBackBetter float64
+	handBackHeld   time.Duration
+
 	node      string
 	namespace string
 	logger    *slog.Logger
@@ -71,6 +80,12 @@ func newConfig(limits backend.Limits, slots int, opts []Option) (config, error) 
 	if c.given&givenLease == 0 {
 		c.lease = within(c.lease, limits)
 	}
+	if c.given&givenCandidateTTL == 0 {
+		c.candidateTTL = defaultCandidateTTL
+	}
+	if c.given&givenFallback == 0 {
+		c.fallbackAfter = c.candidateTTL
+	}
 	if c.given&givenNode == 0 {
 		c.node = defaultNode()
 	}
@@ -82,8 +97,29 @@ func newConfig(limits backend.Limits, slots int, opts []Option) (config, error) 
 	if c.given&givenRunKey != 0 {
 		errs = append(errs, fmt.Errorf("%w: WithRunKey(%q): belongs to one call", ErrInvalidOption, c.runKey))
 	}
-	errs = append(errs, c.check(limits))
+	errs = append(errs, c.checkStrategic(), c.check(limits))
 	return c, errors.Join(errs...)
+}
+
+// checkStrategic reports violations of the options of strategic electors.
+func (c *config) checkStrategic() error {
+	var errs []error
+	refuse := func(option string, value any, rule string) {
+		errs = append(errs, fmt.Errorf("%w: %s(%v): %s", ErrInvalidOption, option, value, rule))
+	}
+	if c.candidateTTL <= 0 {
+		refuse("WithCandidateTTL", c.candidateTTL, "must be positive")
+	}
+	if c.given&givenFallback != 0 && c.fallbackAfter <= 0 {
+		refuse("WithFallbackAfter", c.fallbackAfter, "must be positive")
+	}
+	if c.given&givenHandBack != 0 && (math.IsNaN(c.handBackBetter) || c.handBackBetter < 0) {
+		refuse("WithHandBack", c.handBackBetter, "better must be a number that is not negative")
+	}
+	if c.given&givenHandBack != 0 && c.handBackHeld <= 0 {
+		refuse("WithHandBack", c.handBackHeld, "held must be positive")
+	}
+	return errors.Join(errs...)
 }
 
 // within moves a default lease time inside the limits of the backend.

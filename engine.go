@@ -74,6 +74,7 @@ type call struct {
 	name   string
 	key    string
 	config *config
+	gate   *outlook // decides whether this node may try; nil unless strategic
 }
 
 // newCall checks the arguments of a call. action is nil where there is none.

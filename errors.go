@@ -22,9 +22,13 @@ var (
 	ErrMaxHold = errors.New("held longer than allowed")
 	// ErrReleased says that the lease was released by its holder.
 	ErrReleased = errors.New("lease released")
+	// ErrHandBack says that a campaigning leader made way for a better candidate, see [WithHandBack].
+	ErrHandBack = errors.New("handed back to a better candidate")
 	// ErrAbandoned says that an acquired lease and its context became unreachable without a release.
 	ErrAbandoned = errors.New("lease abandoned without release")
 
+	// ErrReplaced says that a candidate was enrolled anew elsewhere.
+	ErrReplaced = errors.New("enrolled again elsewhere")
 	// ErrReentrant says that the same elector was asked for the same name inside its own action.
 	ErrReentrant = errors.New("already running under this lease")
 	// ErrNoReturn is the error of a result, as hooks see it, whose action panicked or ended its goroutine.
@@ -48,7 +52,7 @@ var (
 // BackendError is a failure of the store: it could not be asked, or its answer is unknown. It never means that another
 // node leads.
 type BackendError struct {
-	Op      string // acquire, renew, release, abandon, inspect, watch
+	Op      string // acquire, renew, release, abandon, inspect, watch, record
 	Backend string // the driver's name
 	Name    string // the name of the leadership
 	Kind    backend.Kind

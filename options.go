@@ -148,6 +148,34 @@ func WithRetryFailedRun() RunOption {
 	}}
 }
 
+// WithCandidateTTL sets how long a candidate that died stays enrolled; it sends a heartbeat every third of that. The
+// default is 15 s; it must be positive. It has a meaning for strategic electors alone.
+func WithCandidateTTL(d time.Duration) Option {
+	return option{func(c config) config {
+		c.candidateTTL, c.given = d, c.given|givenCandidateTTL
+		return c
+	}}
+}
+
+// WithFallbackAfter sets how long a preferred candidate may leave a free lease untaken before the next one may try. The
+// default is one candidate TTL; it must be positive. It has a meaning for strategic electors alone.
+func WithFallbackAfter(d time.Duration) Option {
+	return option{func(c config) config {
+		c.fallbackAfter, c.given = d, c.given|givenFallback
+		return c
+	}}
+}
+
+// WithHandBack makes a campaigning leader make way, with cause [ErrHandBack], when another candidate's score has been
+// better than its own by more than better, without a break, for held; it then sits out for one candidate TTL. The default
+// is not to. better must not be negative or NaN, held must be positive, and the strategy must be [Scored].
+func WithHandBack(better float64, held time.Duration) Option {
+	return option{func(c config) config {
+		c.handBackBetter, c.handBackHeld, c.given = better, held, c.given|givenHandBack
+		return c
+	}}
+}
+
 // WithNodeID names this node for people. The default is made of the host name, the process id and a random suffix. It
 // is never the proof of ownership: two electors with one id are still two owners.
 func WithNodeID(id string) Option {

@@ -86,6 +86,10 @@ func (e *engine) notElected(ctx context.Context, c *call, action Action, r *RunR
 		r.Holder = stateOf(c.name, other.holder)
 		return nil
 	}
+	if _, ok := errors.AsType[passedOver](err); ok {
+		r.Outcome, r.Reason = Skipped, NotPreferred
+		return nil
+	}
 	failure, ok := errors.AsType[*BackendError](err)
 	if !ok || !failure.passing() || c.op != opRun {
 		return err

@@ -74,6 +74,8 @@ func (s *seeker) inLine() error {
 		return s.fail(errNoAnswer)
 	case last != nil && last.err != nil:
 		return last.err
+	case last != nil && last.passed:
+		return passedOver{}
 	case last != nil:
 		return &contended{last.holder}
 	case granted != nil:
@@ -132,6 +134,8 @@ func (s *seeker) pause(ctx context.Context, p *pauses) {
 	switch {
 	case s.last.here:
 		return // this elector had the lease a moment ago
+	case s.last.passed:
+		s.awaitTurn(ctx, p)
 	case s.e.config.slots > 0 && s.e.waiter != nil:
 		s.awaitSlots(ctx, p, s.untilExpiry(maxHint/2+rand.N(maxHint/2)))
 	case s.e.waiter == nil:
@@ -145,6 +149,19 @@ func (s *seeker) pause(ctx context.Context, p *pauses) {
 			s.sleep(ctx, s.untilExpiry(p.polling.next()))
 		}
 	}
+}
+
+// awaitTurn waits until the strategy may prefer this node: at the latest until the next heartbeat, and if somebody leads
+// until it releases.
+func (s *seeker) awaitTurn(ctx context.Context, p *pauses) {
+	period := s.hold.call.gate.heartbeat()
+	d := min(s.left(), period/2+rand.N(period/2+1))
+	if s.e.waiter != nil && s.learn(ctx) {
+		s.awaitHint(ctx, p, d)
+		s.hold.call.gate.forget() // whoever released may have resigned
+		return
+	}
+	s.sleep(ctx, d)
 }
 
 // untilExpiry shortens a pause to the holder's known expiry and the end of the wait. The small random delay after the
