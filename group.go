@@ -39,7 +39,7 @@ var _ GroupElector = (*Group)(nil)
 func NewGroup(d backend.Driver, slots int, opts ...Option) (*Group, error) {
 	var few error
 	if slots < 1 {
-		few = fmt.Errorf("leader: new group: %w: slots(%d): must be at least 1", ErrInvalidOption, slots)
+		few = inv("new group", fmt.Errorf("%w: slots(%d): must be at least 1", ErrInvalidOption, slots))
 	}
 	e, err := newEngine(d, max(slots, 1), opts)
 	if err := errors.Join(few, err); err != nil {

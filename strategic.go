@@ -49,16 +49,16 @@ var _ StrategicElector = (*Strategic)(nil)
 func NewStrategic(d backend.Driver, s Strategy, opts ...Option) (*Strategic, error) {
 	e, err := newEngine(d, 0, opts)
 	if s == nil {
-		err = errors.Join(err, fmt.Errorf("leader: new strategic elector: %w: the strategy is nil", ErrInvalidOption))
+		err = errors.Join(err, inv("new strategic elector", fmt.Errorf("%w: the strategy is nil", ErrInvalidOption)))
 	}
 	if err != nil {
 		return nil, err
 	}
 	if e.records == nil {
-		return nil, fmt.Errorf("leader: new strategic elector: %w: %s keeps no records", ErrUnsupported, d.Name())
+		return nil, inv("new strategic elector", fmt.Errorf("%w: %s keeps no records", ErrUnsupported, d.Name()))
 	}
 	if _, ok := s.(scored); !ok && e.config.given&givenHandBack != 0 {
-		return nil, fmt.Errorf("leader: new strategic elector: %w: WithHandBack: needs the strategy Scored", ErrInvalidOption)
+		return nil, inv("new strategic elector", fmt.Errorf("%w: WithHandBack: needs the strategy Scored", ErrInvalidOption))
 	}
 	return &Strategic{e: e, strategy: s, outlooks: make(map[string]*outlook)}, nil
 }
