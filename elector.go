@@ -64,12 +64,14 @@ func New(d backend.Driver, opts ...Option) (*Single, error) {
 }
 
 // RunIfLeader implements [Runner].
-func (s *Single) RunIfLeader(ctx context.Context, name string, action Action, opts ...RunOption) (RunResult, error) {
+func (s *Single) RunIfLeader(
+	ctx context.Context, name string, action Action, opts ...RunOption,
+) (r RunResult, err error) {
 	c, err := s.e.newCall(opRun, name, action, opts)
-	if err != nil {
-		return RunResult{}, err
+	if err == nil {
+		err = s.e.run(ctx, c, action, &r)
 	}
-	return s.e.run(ctx, c, action)
+	return r, err
 }
 
 // Acquire implements [Elector].

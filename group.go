@@ -49,12 +49,14 @@ func NewGroup(d backend.Driver, slots int, opts ...Option) (*Group, error) {
 }
 
 // RunIfLeader implements [GroupElector].
-func (g *Group) RunIfLeader(ctx context.Context, name string, action Action, opts ...RunOption) (RunResult, error) {
+func (g *Group) RunIfLeader(
+	ctx context.Context, name string, action Action, opts ...RunOption,
+) (r RunResult, err error) {
 	c, err := g.e.newCall(opRun, name, action, opts)
-	if err != nil {
-		return RunResult{}, err
+	if err == nil {
+		err = g.e.run(ctx, c, action, &r)
 	}
-	return g.e.run(ctx, c, action)
+	return r, err
 }
 
 // Acquire implements [GroupElector].

@@ -6,38 +6,34 @@ import (
 	"fmt"
 )
 
-// run gets the lease, runs the action under it and releases it.
-func (e *engine) run(ctx context.Context, c call, action Action) (r RunResult, err error) {
+// run gets the lease, runs the action under it and releases it. The error means that the action did not run.
+func (e *engine) run(ctx context.Context, c call, action Action, r *RunResult) (err error) {
 	hooks := &e.config.hooks
 	if hooks.RunStarted != nil {
 		ctx = hooks.RunStarted(ctx, c.name)
 	}
 	if hooks.RunFinished != nil {
-		defer func() { hooks.RunFinished(ctx, c.name, r, err) }() // also when the action does not return
+		defer func() { hooks.RunFinished(ctx, c.name, *r, err) }() // also when the action does not return
 	}
 	s := newSeeker(e, &c)
 	h, err := s.acquire(ctx)
 	r.Attempts = s.attempts
 	if err != nil {
 		r.Waited = s.since.until(e.clock.now())
-		err = e.notElected(ctx, &c, action, &r, err)
-		return r, err
+		return e.notElected(ctx, &c, action, r, err)
 	}
 	r.Waited = s.since.until(h.granted)
 	told := h.announceAcquired()
 	if c.config.runKey != "" {
-		err = e.runOnce(ctx, h, action, &r)
-		return r, err
+		return e.runOnce(ctx, h, action, r)
 	}
-	if told {
-		err = h.err() // hooks may have taken long
+	if told && h.over() { // hooks may have taken long
+		err := h.err()
+		h.finish(e.clock.now()) //nolint:errcheck // announced
+		return notRun(c.name, err)
 	}
-	if err == nil {
-		h.lead(action, &r)
-		return r, nil
-	}
-	h.finish(e.clock.now()) //nolint:errcheck // announced
-	return r, notRun(c.name, err)
+	h.lead(action, r)
+	return nil
 }
 
 // notRun is the error of a run whose lease was over before its action was started.
@@ -133,10 +129,11 @@ func (e *engine) handOut(ctx context.Context, c call) (*Lease, error) {
 func (e *engine) campaign(ctx context.Context, c call, lead Action) error {
 	for {
 		interruptedIn := false // before lead returned
-		r, err := e.run(ctx, c, func(termCtx context.Context) error {
+		var r RunResult
+		err := e.run(ctx, c, func(termCtx context.Context) error {
 			defer func() { interruptedIn = ctx.Err() != nil }()
 			return lead(termCtx)
-		})
+		}, &r)
 		switch {
 		case errors.Is(err, ErrLeaseLost):
 			continue // before lead was started

@@ -63,8 +63,12 @@ func (s *scheduler) remove(h *hold) <-chan struct{} {
 	defer s.mu.Unlock()
 	h.schedule.removed = true
 	s.stopWaiting(h)
-	if h.schedule.index != 0 {
-		heap.Remove(&s.leases, h.schedule.index-1)
+	switch i := h.schedule.index; i {
+	case 0:
+	case len(s.leases):
+		s.leases.Pop() // the last one, and the only one where leases are short
+	default:
+		heap.Remove(&s.leases, i-1)
 	}
 	if h.schedule.outstanding == 0 {
 		return nil

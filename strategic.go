@@ -64,14 +64,17 @@ func NewStrategic(d backend.Driver, s Strategy, opts ...Option) (*Strategic, err
 }
 
 // RunIfLeader implements [StrategicElector].
-func (s *Strategic) RunIfLeader(ctx context.Context, name string, action Action, opts ...RunOption) (RunResult, error) {
+func (s *Strategic) RunIfLeader(
+	ctx context.Context, name string, action Action, opts ...RunOption,
+) (r RunResult, err error) {
 	c, err := s.e.newCall(opRun, name, action, opts)
 	if err != nil {
-		return RunResult{}, err
+		return r, err
 	}
 	o := s.outlook(name)
 	c.gate = o
-	return s.e.run(ctx, c, o.recorded(action))
+	err = s.e.run(ctx, c, o.recorded(action), &r)
+	return r, err
 }
 
 // Campaign implements [StrategicElector].
