@@ -1,6 +1,7 @@
 package sqliteleader_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -104,4 +105,32 @@ func BenchmarkIdleWaiters(b *testing.B) {
 		time.Sleep(time.Second)
 	}
 	b.ReportMetric(float64((cpuTime(b)-begin).Microseconds())/float64(b.N)/1e4, "%-of-a-core")
+}
+
+func BenchmarkAcquireReleaseSlot(b *testing.B) {
+	driver := open(b, newPath(b))
+	for b.Loop() {
+		l, _ := takeSlot(b, driver, request("g", lasting), 8)
+		release(b, l, 0)
+	}
+}
+
+func BenchmarkPutRecord(b *testing.B) {
+	driver := open(b, newPath(b))
+	r := backend.Record{Key: "a!c/1", Value: make([]byte, 300), TTL: lasting}
+	for b.Loop() {
+		r = put(b, driver, r)
+	}
+}
+
+func BenchmarkGetRecords_Thousand(b *testing.B) {
+	driver := open(b, newPath(b))
+	for i := range 1000 {
+		put(b, driver, backend.Record{Key: fmt.Sprint("a!c/", i), Value: make([]byte, 300), TTL: lasting})
+	}
+	for b.Loop() {
+		if n := len(stored(b, driver, "a!c/")); n != 1000 {
+			b.Fatalf("%d records", n)
+		}
+	}
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/goleader/leader/backend"
 )
 
-// checked is a connector that lets SQLite look over the table before the first use: SQLite itself notices damage only
+// checked is a connector that lets SQLite look over the tables before the first use: SQLite itself notices damage only
 // where it comes across it, and may have written beside it by then. Other tables of the file are not looked at.
 type checked struct {
 	driver.Connector
 
-	table string
-	sound atomic.Bool
+	tables []string
+	sound  atomic.Bool
 }
 
 // Connect implements [driver.Connector].
@@ -38,7 +38,16 @@ func (c *checked) check(ctx context.Context, conn driver.Conn) error {
 	if !ok {
 		return errors.New("the connection takes no queries")
 	}
-	rows, err := queryer.QueryContext(ctx, "PRAGMA quick_check('"+c.table+"')", nil)
+	for _, table := range c.tables {
+		if err := quickCheck(ctx, queryer, table); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func quickCheck(ctx context.Context, queryer driver.QueryerContext, table string) error {
+	rows, err := queryer.QueryContext(ctx, "PRAGMA quick_check('"+table+"')", nil)
 	if err != nil {
 		if strings.Contains(err.Error(), "no such table") {
 			return nil
@@ -50,7 +59,7 @@ func (c *checked) check(ctx context.Context, conn driver.Conn) error {
 		return err
 	}
 	if verdict[0] != "ok" {
-		err := fmt.Errorf("table %s is damaged: %q", c.table, verdict[0])
+		err := fmt.Errorf("table %s is damaged: %q", table, verdict[0])
 		return backend.WithKind(err, backend.Misconfigured)
 	}
 	return nil

@@ -3,16 +3,17 @@
 //
 //	b, err := sqliteleader.Open("leader.db", nil)
 //
-// [Open] gives leader.New a [Backend] with a small file of its own, which its first use creates, with the table in it;
+// [Open] gives leader.New a [Backend] with a small file of its own, which its first use creates, with the tables in it;
 // [Backend.Close] closes it. Give leases their own file rather than the application's: a long write transaction there
 // would stop all renewals. Whoever wants leases inside a database that is open already uses package sqlleader with
 // sqlleader.SQLite, the same driver on a handle of one's own.
 //
 // # Algorithm, clock, limits
 //
-// They are those of package sqlleader: a row per key, reads before writes, and expiry judged by the machine's clock that
-// never steps (Linux) or by its wall clock (elsewhere). No network file systems. What releases a key is noticed by others
-// within 20 ms or little more.
+// They are those of package sqlleader: a row per key or slot, reads before writes, and expiry judged by the machine's
+// clock that never steps (Linux) or by its wall clock (elsewhere). Records have a table of their own and end by the wall
+// clock; a file from before there were records gets it when it is needed. No network file systems. What releases a key is
+// noticed by others within 20 ms or little more.
 //
 // # Durability
 //
@@ -31,6 +32,7 @@
 // As soon as that is over, calls succeed again. Losing attempts, Inspect and waiters need no lock and go on meanwhile.
 //
 // A missing folder, a read-only file and a file that is no database give Misconfigured, and so does a damaged table: the
-// first connection has SQLite check it (quick_check). The file is not touched then. An empty file counts as a new one. A
-// row whose format is of another major version is left as it is.
+// first connection has SQLite check both (quick_check), which takes a moment if there are very many records. The file is
+// not touched then. An empty file counts as a new one. A row or record whose format is of another major version is left
+// as it is.
 package sqliteleader

@@ -40,15 +40,19 @@ type Backend struct {
 }
 
 var (
-	_ backend.Driver  = (*Backend)(nil)
-	_ backend.Limited = (*Backend)(nil)
-	_ backend.Checker = (*Backend)(nil)
-	_ backend.Advisor = (*Backend)(nil)
-	_ backend.Waiter  = (*Backend)(nil)
+	_ backend.Driver       = (*Backend)(nil)
+	_ backend.Limited      = (*Backend)(nil)
+	_ backend.Checker      = (*Backend)(nil)
+	_ backend.Advisor      = (*Backend)(nil)
+	_ backend.Waiter       = (*Backend)(nil)
+	_ backend.SlotAcquirer = (*Backend)(nil)
+	_ backend.Lister       = (*Backend)(nil)
+	_ backend.Breaker      = (*Backend)(nil)
+	_ backend.Records      = (*Backend)(nil)
 )
 
 // Open returns a driver on the file at path, a plain path and not a URI. It does no I/O: the first call of the driver
-// opens the file, or creates it, puts it into WAL mode and creates the table. The folder must exist. It refuses an empty
+// opens the file, or creates it, puts it into WAL mode and creates the tables. The folder must exist. It refuses an empty
 // path, and ":memory:", which processes cannot share and connections do not. opts may be nil.
 func Open(path string, opts *Options) (*Backend, error) {
 	if opts == nil {
@@ -62,11 +66,12 @@ func Open(path string, opts *Options) (*Backend, error) {
 		return nil, backend.WithKind(err, backend.Misconfigured)
 	}
 	dialect := sqlleader.SQLite()
-	// The mode is a property of the file. Only a file that lacks the table is switched, so that nothing is written to
+	// The mode is a property of the file. Only a file that lacks a table is switched, so that nothing is written to
 	// one that SQLite cannot read.
 	dialect.Schema = append([]string{"PRAGMA journal_mode = WAL"}, dialect.Schema...)
 	table := cmp.Or(opts.Table, sqlleader.DefaultTable)
-	db := sql.OpenDB(&checked{Connector: connector, table: table[strings.IndexByte(table, '.')+1:]})
+	plain := table[strings.IndexByte(table, '.')+1:]
+	db := sql.OpenDB(&checked{Connector: connector, tables: []string{plain, plain + "_records"}})
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
 	b := sqlleader.New(db, dialect, &sqlleader.Options{Table: table, CreateTable: true})

@@ -24,7 +24,9 @@ const (
 
 // TestMain is also what child processes run.
 func TestMain(m *testing.M) {
-	parts := map[string]func(context.Context, *sqliteleader.Backend) error{"hold": hold, "contend": contend}
+	parts := map[string]func(context.Context, *sqliteleader.Backend) error{
+		"hold": hold, "contend": contend, "share": share, "raise": raise,
+	}
 	part, ok := parts[os.Getenv(partVar)]
 	if !ok {
 		os.Exit(m.Run())
@@ -128,10 +130,9 @@ func child(t *testing.T, part, path string) (*exec.Cmd, *bufio.Scanner) {
 	return cmd, bufio.NewScanner(out)
 }
 
-func TestBackend_TwoProcesses_TakeTurns(t *testing.T) {
-	path := newPath(t)
-	const processes = 3
-	counted := make(map[int]uint64) // what was counted → the fence
+// together runs several processes in a part and returns the lines that they print.
+func together(t *testing.T, part, path string) []string {
+	t.Helper()
 	var lines []string
 	type running struct {
 		cmd *exec.Cmd
@@ -139,7 +140,7 @@ func TestBackend_TwoProcesses_TakeTurns(t *testing.T) {
 	}
 	var all []running
 	for range processes {
-		cmd, out := child(t, "contend", path)
+		cmd, out := child(t, part, path)
 		all = append(all, running{cmd, out})
 	}
 	for _, r := range all {
@@ -150,7 +151,14 @@ func TestBackend_TwoProcesses_TakeTurns(t *testing.T) {
 			t.Errorf("a process ended with %v", err)
 		}
 	}
-	for _, line := range lines {
+	return lines
+}
+
+const processes = 3
+
+func TestBackend_TwoProcesses_TakeTurns(t *testing.T) {
+	counted := make(map[int]uint64) // what was counted → the fence
+	for _, line := range together(t, "contend", newPath(t)) {
 		var fence uint64
 		var n int
 		if _, err := fmt.Sscan(line, &fence, &n); err != nil {

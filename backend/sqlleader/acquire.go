@@ -9,7 +9,8 @@ import (
 // TryAcquire implements [backend.Driver]: it reads the row and writes only if the key looks free or is held by the same
 // token. ctx governs the waits for a connection and for locks.
 func (b *Backend) TryAcquire(ctx context.Context, req backend.Request) (backend.Lease, error) {
-	if _, err := duration(req.TTL); err != nil {
+	ttl, err := duration(req.TTL)
+	if err != nil {
 		return nil, err
 	}
 	for range conflicts {
@@ -20,46 +21,70 @@ func (b *Backend) TryAcquire(ctx context.Context, req backend.Request) (backend.
 		if r.spent == req.Token {
 			return nil, backend.ErrLost
 		}
-		left := b.left(req.Key, &r)
+		left := b.left(&r)
 		if left > 0 && r.token != req.Token {
-			return nil, b.lose(ctx, &r, left)
+			return nil, b.lose(ctx, []slot{{r, left}})
 		}
-		l, won, err := b.claim(ctx, &r, left, req, span{})
+		l, err := b.claim(ctx, req, ttl, &slot{r, left}, span{})
 		if err != nil {
 			return nil, err
 		}
-		if won {
+		if l != nil {
 			return l, nil
 		}
 	}
 	return nil, &backend.HeldError{}
 }
 
-// take makes the row, if it still is as it was seen, the lease l, and gives l its fence.
-func (b *Backend) take(ctx context.Context, l *lease, req backend.Request, ttl int64, seen identity) (bool, error) {
-	metadata, err := encode(req.Metadata)
-	if err != nil {
-		return false, err
-	}
-	at := b.dialect.Clock()
-	l.fence = max(seen.fence+1, at.Wall)
-	won, err := b.exec(ctx, &b.acquire, &values{
-		key: req.Key, token: req.Token, owner: req.Owner, metadata: metadata,
-		ttl: ttl, fence: l.fence, at: at, seen: seen,
-	})
-	if won {
-		b.foreign.forget(req.Key)
-	}
-	return won, err
+// slot is a row and how many µs its key stays taken.
+type slot struct {
+	record
+
+	left int64
 }
 
-// lose returns who holds the key. A row of another clock is noted in passing, once.
-func (b *Backend) lose(ctx context.Context, key string, r *record, left int64) error {
-	if r.foreign && b.foreign.note(key) {
-		// The note only helps processes that come later; without it this one still knows.
-		_, _ = b.exec(ctx, &b.mark, &values{key: key, at: b.dialect.Clock(), seen: r.identity()})
+// claim makes s a lease of req: it extends the one that the token has, and takes what is free if s is as it was read and
+// the token is in no other row of group. The lease is nil if it could not.
+func (b *Backend) claim(ctx context.Context, req backend.Request, ttl int64, s *slot, group span) (*lease, error) {
+	l := &lease{b: b, key: s.key, token: req.Token, fence: s.fence}
+	if s.left > 0 {
+		alive, err := l.extend(ctx, ttl)
+		if err != nil || !alive {
+			return nil, err
+		}
+		return l, nil
 	}
-	h, err := r.holder(left)
+	metadata, err := encode(req.Metadata)
+	if err != nil {
+		return nil, err
+	}
+	at := b.dialect.Clock()
+	l.fence = max(s.fence+1, at.Wall)
+	won, err := b.exec(ctx, &b.acquire, &values{
+		key: s.key, token: req.Token, owner: req.Owner, metadata: metadata,
+		ttl: ttl, fence: l.fence, at: at, seen: s.identity(), within: group,
+	})
+	if err != nil || !won {
+		return nil, err
+	}
+	b.foreign.forget(s.key)
+	return l, nil
+}
+
+// lose returns who holds the one of taken that ends first. Rows of another clock are noted in passing, once.
+func (b *Backend) lose(ctx context.Context, taken []slot) error {
+	first := &taken[0]
+	for i := range taken {
+		s := &taken[i]
+		if s.left < first.left {
+			first = s
+		}
+		if s.foreign && b.foreign.note(s.key) {
+			// The note only helps processes that come later; without it this one still knows.
+			_, _ = b.exec(ctx, &b.mark, &values{key: s.key, at: b.dialect.Clock(), seen: s.identity()})
+		}
+	}
+	h, err := first.holder(first.left)
 	if err != nil {
 		return err
 	}
@@ -83,7 +108,7 @@ func (b *Backend) Inspect(ctx context.Context, key string) (backend.Holder, erro
 	if err != nil {
 		return backend.Holder{}, err
 	}
-	left := b.left(key, &r)
+	left := b.left(&r)
 	if left <= 0 {
 		return backend.Holder{}, nil
 	}

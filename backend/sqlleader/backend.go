@@ -22,10 +22,11 @@ const DefaultTable = "leader_leases"
 
 // Options configure a [Backend]. The zero value means the defaults.
 type Options struct {
-	// Table is the table's name, [DefaultTable] if empty. It consists of ASCII letters, digits and underscores, with a
-	// schema and a dot before it if need be, and is not quoted: an SQL keyword does not work.
+	// Table is the table's name, [DefaultTable] if empty. It consists of at most 55 ASCII letters, digits and underscores,
+	// with a schema and a dot before it if need be, and is not quoted: an SQL keyword does not work. The second table, of
+	// records, has the same name with _records behind it.
 	Table string
-	// CreateTable makes a statement that finds no table create it, as [Backend.Migrate] does.
+	// CreateTable makes a statement that finds no table create both, as [Backend.Migrate] does.
 	CreateTable bool
 }
 
@@ -41,7 +42,8 @@ type Backend struct {
 	read, acquire, renew, release, abandon, end, mark statement
 	records                                           recordStatements
 
-	writer   chan struct{} // has room for the one writer; nil if there may be many
+	writer   turn // to write; nil if there may be many writers
+	retrier  turn // to try for a slot again
 	foreign  observations
 	awaiting waiters
 
@@ -87,8 +89,9 @@ func New(db *sql.DB, d Dialect, opts *Options) *Backend {
 		remove:  b.statement(d.Records.Delete),
 		sweep:   b.statement(d.Records.Sweep),
 	}
+	b.retrier = make(turn, 1)
 	if d.OneWriter {
-		b.writer = make(chan struct{}, 1)
+		b.writer = make(turn, 1)
 	}
 	return b
 }
@@ -116,7 +119,7 @@ func (b *Backend) Advise(ctx context.Context) ([]string, error) {
 	return warnings, b.fault(ctx, err)
 }
 
-// Schema returns the statements that create the table, for migrations of one's own.
+// Schema returns the statements that create the tables, for migrations of one's own.
 func (b *Backend) Schema() []string {
 	schema := make([]string, len(b.dialect.Schema))
 	for i, ddl := range b.dialect.Schema {
@@ -125,7 +128,7 @@ func (b *Backend) Schema() []string {
 	return schema
 }
 
-// Migrate creates the table if it does not exist. ctx governs the statements; errors are classified like those of the
+// Migrate creates the tables that do not exist. ctx governs the statements; errors are classified like those of the
 // other methods.
 func (b *Backend) Migrate(ctx context.Context) error {
 	if b.invalid != nil {
@@ -153,14 +156,15 @@ func (b *Backend) Close() error {
 // named puts the table's name into a statement.
 func (b *Backend) named(text string) string { return strings.ReplaceAll(text, "{table}", b.table) }
 
-// tableName is one or two identifiers that need no quotes in any dialect.
-var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,62}$`)
+// tableName is one or two identifiers that need no quotes in any dialect; 63 bytes is the least that databases allow for
+// one, also with _records behind it.
+var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,54}$`)
 
 func checkTable(name string) error {
 	if tableName.MatchString(name) {
 		return nil
 	}
-	return fmt.Errorf("table name %q is not made of at most 63 ASCII letters, digits and underscores, "+
+	return fmt.Errorf("table name %q is not made of at most 55 ASCII letters, digits and underscores, "+
 		"with an optional schema and dot before it", name)
 }
 

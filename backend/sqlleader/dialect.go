@@ -78,7 +78,8 @@ type Reading struct {
 	Wall  int64  // µs since 1970, for people, as a floor for fences, and for the end of records
 }
 
-// Statement is SQL with {table} for the table's name, which {table}_records extends, and what its parameters stand for, in order.
+// Statement is SQL with {table} for the table's name, {table}_records for that of the second table, and what its
+// parameters stand for, in order.
 type Statement struct {
 	Text string
 	Args []Arg
@@ -126,12 +127,12 @@ type values struct {
 func (v *values) list(args []Arg) []any {
 	list := make([]any, len(args))
 	for i, a := range args {
-		list[i] = v.value(a)
+		list[i] = v.argument(a)
 	}
 	return list
 }
 
-func (v *values) value(a Arg) any {
+func (v *values) argument(a Arg) any {
 	switch a {
 	case Key:
 		return v.key

@@ -13,6 +13,10 @@
 // A fence is the larger of the row's last fence plus one and the wall clock in microseconds, so it also grows when the
 // row was deleted or the table dropped, unless the wall clock was set back behind the last fence meanwhile.
 //
+// The slots of a group are rows like others. An attempt reads them all at once, and writes the one that has its token, or
+// a free one at random, by the same upsert, which then also requires that no other row of the group has the token or has
+// it as spent. So a token is never in two slots, also when attempts with it overlap.
+//
 // Writes through one Backend to SQLite, which has a single writer, take turns inside the process, so that they do not
 // sleep in SQLite's busy handler because of each other.
 //
@@ -27,6 +31,17 @@
 //
 // On other systems, and where /proc cannot be read, the wall clock judges: a step ahead by more than the engine's safety
 // margin ends leases early, a step back makes them last longer. Column since is wall time everywhere, for people.
+//
+// # Records
+//
+// Records are in a second table, whose name ends in _records. Compare-and-set is one statement. Versions are random, so
+// none comes back, whatever happens to the record or to the clock. A deleted record is gone; an expired one does not exist
+// for any call, and is deleted in time, a few at once, while others are created.
+//
+// Their ends are kept in wall time, unlike those of leases: a run key of some days has to outlive a restart of the
+// machine, with what is left of its time. So a wall clock that is set ahead ends records early, by as much, and one that
+// is set back makes them last longer; a run key needs a TTL with room for that. The time that [Backend.GetRecords] tells
+// is the same clock.
 //
 // # Durability
 //

@@ -14,7 +14,7 @@ import (
 // format is the major version of a row.
 const format = 1
 
-// record is a row as [Dialect.Read] returns it: every field is a column, in this order. The zero record is no row.
+// record is a row as [Dialect.Read] returns it: every field is a column, in this order. Without a row there is only key.
 type record struct {
 	key      string
 	format   int64
@@ -43,7 +43,7 @@ func (r *record) identity() identity { return identity{r.fence, r.renewals, r.to
 func (b *Backend) look(ctx context.Context, key string) (record, error) {
 	rows, err := b.rows(ctx, only(key))
 	if err != nil || len(rows) == 0 {
-		return record{}, err
+		return record{key: key}, err
 	}
 	return rows[0], rows[0].check()
 }
@@ -74,12 +74,12 @@ func (r *record) check() error {
 }
 
 // left returns how many µs the key stays taken, as far as this process can tell, and is not positive if it is free.
-func (b *Backend) left(key string, r *record) int64 {
+func (b *Backend) left(r *record) int64 {
 	if !r.foreign {
-		b.foreign.forget(key)
+		b.foreign.forget(r.key)
 		return r.left
 	}
-	seen := b.foreign.since(key, r.identity())
+	seen := b.foreign.since(r.key, r.identity())
 	return r.ttl - max(seen, r.noted)
 }
 

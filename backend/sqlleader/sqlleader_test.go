@@ -18,7 +18,7 @@ func TestNew_Check_RefusesTableNamesThatNeedQuotes(t *testing.T) {
 	for name, ok := range map[string]bool{
 		"leases": true, "_l": true, "app.leases": true, "L9_": true,
 		"9l": false, "a.b.c": false, "a b": false, `a"b`: false, "a;drop table b": false, "a\n": false, "ä": false,
-		".a": false, "a.": false, long: false, long[:63]: true,
+		".a": false, "a.": false, long[:56]: false, long[:55]: true,
 	} {
 		if err := checkTable(name); (err == nil) != ok {
 			t.Errorf("checkTable(%q) = %v", name, err)
@@ -39,6 +39,8 @@ func TestSQLite_StatementsUseEachOfTheirArguments(t *testing.T) {
 	number := regexp.MustCompile(`\?(\d+)`)
 	for name, s := range map[string]Statement{
 		"read": d.Read, "acquire": d.Acquire, "renew": d.Renew, "release": d.Release, "abandon": d.Abandon, "note": d.Note,
+		"break": d.Break, "read records": d.Records.Read, "create record": d.Records.Create,
+		"replace record": d.Records.Replace, "delete record": d.Records.Delete, "sweep": d.Records.Sweep,
 	} {
 		used := make(map[int]bool)
 		for _, m := range number.FindAllStringSubmatch(s.Text, -1) {

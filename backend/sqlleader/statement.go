@@ -15,6 +15,20 @@ const conflicts = 3
 
 var errClosed = errors.New("backend is closed")
 
+// turn is for one at a time, if it has room for one.
+type turn chan struct{}
+
+func (t turn) enter(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t turn) leave() { <-t }
+
 // statement is a [Statement] with the table's name in it, prepared at its first use.
 type statement struct {
 	text     string
@@ -29,12 +43,10 @@ func (b *Backend) statement(s Statement) statement {
 // exec runs a writing statement and reports whether it changed a row.
 func (b *Backend) exec(ctx context.Context, s *statement, v *values) (changed bool, err error) {
 	if b.writer != nil {
-		select {
-		case b.writer <- struct{}{}:
-			defer func() { <-b.writer }()
-		case <-ctx.Done():
-			return false, b.fault(ctx, ctx.Err())
+		if err := b.writer.enter(ctx); err != nil {
+			return false, b.fault(ctx, err)
 		}
+		defer b.writer.leave()
 	}
 	err = b.run(ctx, s, func(stmt *sql.Stmt) error {
 		result, err := stmt.ExecContext(ctx, v.list(s.args)...)

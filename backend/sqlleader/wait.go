@@ -164,7 +164,7 @@ func (b *Backend) poll(ctx context.Context) {
 func (b *Backend) wake(ctx context.Context, key string, list []*waiter) {
 	r, err := b.look(ctx, key)
 	for _, w := range list {
-		if err != nil || b.left(key, &r) <= 0 || r.seen() != w.seen {
+		if err != nil || b.left(&r) <= 0 || r.seen() != w.seen {
 			w.answer(err)
 		}
 	}
