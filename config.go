@@ -33,6 +33,7 @@ const (
 	givenRequeue
 	givenMargin
 	givenRunKey
+	givenRerun
 	givenCandidateTTL
 	givenFallback
 	givenHandBack
@@ -245,6 +246,9 @@ func (g given) without(op operation) error {
 	}
 	if op != opRun {
 		refuse(givenRunKey, "WithRunKey", "has a meaning for RunIfLeader alone")
+	}
+	if op != opRun || g&givenRunKey == 0 {
+		refuse(givenRerun, "WithRetryFailedRun", "has a meaning with a run key alone")
 	}
 	if op != opCampaign {
 		refuse(givenRequeue, "WithRequeue", "has a meaning for Campaign alone")

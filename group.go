@@ -25,24 +25,30 @@ type GroupElector interface {
 	State(ctx context.Context, name string) (GroupState, error)
 }
 
+// maxSlots is the most slots that a group may have.
+const maxSlots = 10_000
+
 // Group is the [GroupElector] that [NewGroup] returns. Use NewGroup: the zero value is not ready.
 type Group struct{ e *engine }
 
 var _ GroupElector = (*Group)(nil)
 
-// NewGroup returns an elector of up to slots leaders per name; slots must be at least 1. Each slot is a lease with a
+// NewGroup returns an elector of up to slots leaders per name; slots must be 1 to 10,000. Each slot is a lease with a
 // fence of its own, so a resource that checks fences keeps one for each slot. Electors of one name may differ in their
 // number of slots, as they do during a rollout: never more than the largest number lead, and when the last elector with
 // a larger number has released, those of the smaller number lead.
 //
 // A group and a plain elector of one name have nothing to do with each other.
 func NewGroup(d backend.Driver, slots int, opts ...Option) (*Group, error) {
-	var few error
-	if slots < 1 {
-		few = inv("new group", fmt.Errorf("%w: slots(%d): must be at least 1", ErrInvalidOption, slots))
+	var bad error
+	switch {
+	case slots < 1:
+		bad = inv("new group", fmt.Errorf("%w: slots(%d): must be at least 1", ErrInvalidOption, slots))
+	case slots > maxSlots:
+		bad = inv("new group", fmt.Errorf("%w: slots(%d): must be at most %d", ErrInvalidOption, slots, maxSlots))
 	}
-	e, err := newEngine(d, max(slots, 1), opts)
-	if err := errors.Join(few, err); err != nil {
+	e, err := newEngine(d, min(max(slots, 1), maxSlots), opts)
+	if err := errors.Join(bad, err); err != nil {
 		return nil, err
 	}
 	return &Group{e}, nil

@@ -3,6 +3,8 @@ package leader
 import (
 	"context"
 	"time"
+
+	"github.com/goleader/leader/internal/leasekey"
 )
 
 type (
@@ -41,6 +43,11 @@ func (c *leaseContext) Value(key any) any {
 	case heldKey:
 		if k.e == c.h.e && k.key == c.h.call.key {
 			return c.h
+		}
+		return c.h.ctx.Value(key)
+	case leasekey.Named:
+		if string(k) == c.h.call.name {
+			return (*Lease)(c)
 		}
 		return c.h.ctx.Value(key)
 	}

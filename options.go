@@ -140,10 +140,11 @@ func WithRunKey(key string, keep time.Duration) RunOption {
 	}}
 }
 
-// WithRetryFailedRun lets a run with a run key free the key when its action fails, or does not return.
+// WithRetryFailedRun lets a run with a run key free the key when its action fails, or does not return. It has a meaning
+// with a run key alone.
 func WithRetryFailedRun() RunOption {
 	return runOption{func(c config) config {
-		c.rerun = true
+		c.rerun, c.given = true, c.given|givenRerun
 		return c
 	}}
 }

@@ -59,9 +59,9 @@ func (h *hold) lead(action Action, r *RunResult) {
 // runOnce is lead for a run with a run key, which it marks first. The error means that the action did not run.
 func (e *engine) runOnce(ctx context.Context, h *hold, action Action, r *RunResult) error {
 	m := newMark(h)
-	ours, err := m.set(ctx)
+	ours, err := m.make(ctx)
 	if ours {
-		h.lead(m.freedBy(action), r)
+		h.lead(m.takenBackBy(action), r)
 		return nil
 	}
 	h.finish(e.clock.now()) //nolint:errcheck // announced; nothing ran

@@ -3,6 +3,7 @@ package leader
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/goleader/leader/backend"
@@ -11,81 +12,103 @@ import (
 // markTries is how often a run is marked before it is given up.
 const markTries = 3
 
-// mark is the note in the store that a run key has been used.
+// mark is the note in the store that a run key has been used. Its value is the token of the run's lease, by which a lost
+// answer is recognised. A mark that was taken back has no value and stays for one lease, so that a request to mark which
+// arrives late does not burn the key.
 type mark struct {
 	h      *hold
+	set    string // the set of records, of which there is one
 	record backend.Record
-	made   bool // the store has it, or may have it
+	asked  bool // the store has it, or may have it
 }
 
-// newMark prepares the mark of a run under h. Its value is the lease's token, by which a lost answer is recognised.
+// newMark prepares the mark of a run under h.
 func newMark(h *hold) *mark {
-	set := runSet(h.call.key, h.call.config.runKey)
-	return &mark{h: h, record: backend.Record{
+	set := recordSet(h.call.key, "run."+escape(h.call.config.runKey))
+	return &mark{h: h, set: set, record: backend.Record{
 		Key: set + "run", Value: []byte(h.token), TTL: h.call.config.runKeep,
 	}}
 }
 
-// runSet is the set of records, of which there is one, of a run key.
-func runSet(key, runKey string) string { return recordSet(key, "run."+escape(runKey)) }
-
-// set marks the run. It reports false if another run has the mark. After an error nothing has run and nothing will,
-// and what the store may have of the mark is freed.
-func (m *mark) set(ctx context.Context) (ours bool, err error) {
+// make marks the run. It reports false if another run has the mark. After an error nothing has run and nothing will, and
+// what the store may have of the mark is taken back.
+func (m *mark) make(ctx context.Context) (ours bool, err error) {
 	for try := 1; ; try++ {
 		ours, err = m.try(ctx)
 		over := m.h.err()
 		switch {
-		case err == nil && over == nil, err == nil && !ours:
-			return ours, nil
-		case err == nil:
+		case err == nil && !ours:
+			return false, nil
+		case ctx.Err() != nil:
+			err = interrupted(ctx, "record", m.h.call.name)
+		case over != nil:
 			err = over
-		case try < markTries && over == nil && ctx.Err() == nil && retriable(err):
+		case err == nil:
+			return true, nil
+		case try < markTries && retriable(err):
 			pause(ctx, minPause)
 			continue
 		}
-		m.free(ctx)
+		m.takeBack(ctx)
 		return false, err
 	}
 }
 
 func retriable(err error) bool {
 	failure, ok := errors.AsType[*BackendError](err)
-	return ok && failure.passing()
+	return errors.Is(err, backend.ErrConflict) || ok && failure.passing()
 }
 
-// try makes one attempt to mark the run.
+// try makes one attempt to mark the run. A conflict says that the mark has changed since it was looked at.
 func (m *mark) try(ctx context.Context) (ours bool, err error) {
-	version, err := m.h.e.putRecord(ctx, m.h.call.name, m.record)
+	m.asked = true
+	err = m.put(ctx, m.record.Value, m.record.TTL)
+	if !errors.Is(err, backend.ErrConflict) {
+		return err == nil, err
+	}
+	found, err := m.find(ctx)
 	switch {
-	case err == nil:
-		m.made, m.record.Version = true, version
+	case err != nil:
+		return false, err
+	case found == nil:
+		return false, backend.ErrConflict // it was deleted, or has expired, meanwhile
+	case len(found.Value) == 0:
+		m.record.Version = found.Version
+		return true, m.put(ctx, m.record.Value, m.record.TTL)
+	case slices.Equal(found.Value, m.record.Value):
+		m.record.Version = found.Version
 		return true, nil
-	case !errors.Is(err, backend.ErrConflict):
-		m.made = true
-		return false, err
 	}
-	return m.find(ctx)
-}
-
-// find reports whether the mark that the store has is ours.
-func (m *mark) find(ctx context.Context) (ours bool, err error) {
-	list, err := m.h.e.getRecords(ctx, m.h.call.name, runSet(m.h.call.key, m.h.call.config.runKey))
-	if err != nil {
-		return false, err
-	}
-	for _, r := range list.records {
-		if r.Key == m.record.Key && string(r.Value) == string(m.record.Value) {
-			m.made, m.record.Version = true, r.Version
-			return true, nil
-		}
-	}
-	m.made = false
+	m.asked = false
 	return false, nil
 }
 
-// freedBy is the action, whose failure frees the mark if the call asks for that.
-func (m *mark) freedBy(action Action) Action {
+// put stores a value over the version that is known.
+func (m *mark) put(ctx context.Context, value []byte, ttl time.Duration) error {
+	r := m.record
+	r.Value, r.TTL = value, ttl
+	version, err := m.h.e.putRecord(ctx, m.h.call.name, r)
+	if err == nil {
+		m.record.Version = version
+	}
+	return err
+}
+
+// find returns the mark that the store has, nil if there is none.
+func (m *mark) find(ctx context.Context) (*backend.Record, error) {
+	list, err := m.h.e.getRecords(ctx, m.h.call.name, m.set)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(list.records, func(r backend.Record) bool { return r.Key == m.record.Key })
+	if i < 0 {
+		return nil, nil //nolint:nilnil // no mark is no error
+	}
+	return &list.records[i], nil
+}
+
+// takenBackBy is the action, whose failure takes the mark back if the call asks for that.
+func (m *mark) takenBackBy(action Action) Action {
 	if !m.h.call.config.rerun {
 		return action
 	}
@@ -93,7 +116,7 @@ func (m *mark) freedBy(action Action) Action {
 		failed := true // also if the action does not return
 		defer func() {
 			if failed {
-				m.free(ctx)
+				m.takeBack(ctx)
 			}
 		}()
 		err := action(ctx)
@@ -102,16 +125,16 @@ func (m *mark) freedBy(action Action) Action {
 	}
 }
 
-// free takes the mark back, at once if the store answers, else in the background until it does or the lease is over.
-func (m *mark) free(ctx context.Context) {
-	if !m.made {
+// takeBack frees the key, at once if the store answers, else in the background until it does or the lease is over.
+func (m *mark) takeBack(ctx context.Context) {
+	if !m.asked {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		end := m.h.e.clock.now().add(m.h.ttl())
-		err := m.delete(ctx)
+		err := m.clear(ctx)
 		close(done)
 		var back backoff
 		for err != nil {
@@ -120,21 +143,24 @@ func (m *mark) free(ctx context.Context) {
 				return
 			}
 			<-time.After(wait)
-			err = m.delete(ctx)
+			err = m.clear(ctx)
 		}
 	}()
 	await(done, maxAttempt)
 }
 
-func (m *mark) delete(ctx context.Context) error {
-	if m.record.Version == "" {
-		if ours, err := m.find(ctx); err != nil || !ours {
-			return err
-		}
+// clear leaves a mark without a value, unless another run has the mark.
+func (m *mark) clear(ctx context.Context) error {
+	found, err := m.find(ctx)
+	switch {
+	case err != nil:
+		return err
+	case found == nil:
+		m.record.Version = ""
+	case len(found.Value) == 0 || !slices.Equal(found.Value, m.record.Value):
+		return nil
+	default:
+		m.record.Version = found.Version
 	}
-	err := m.h.e.deleteRecord(ctx, m.h.call.name, m.record)
-	if errors.Is(err, backend.ErrConflict) {
-		return nil // not ours any more
-	}
-	return err
+	return m.put(ctx, nil, m.h.ttl())
 }

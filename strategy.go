@@ -82,7 +82,7 @@ func (r random) Elect(candidates []Candidate, _ time.Time) Election {
 // wins for some of them.
 func (r random) weight(node string) uint64 {
 	h := fnv.New64a()
-	h.Write([]byte(node)) //nolint:errcheck // a hash.Hash never fails
+	h.Write([]byte(node))
 	return mix(h.Sum64() ^ r.seed)
 }
 

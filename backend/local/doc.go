@@ -8,5 +8,6 @@
 // A fence is the larger of the last fence plus one and the wall clock in microseconds, so that it usually also grows
 // over a restart of the process, unless the wall clock was set back meanwhile.
 //
-// What is kept of a released key (its spent token) is dropped some minutes later, when other keys are acquired.
+// What is kept of a released key (its spent token) is dropped some minutes later, when other keys are acquired. Expired
+// records are dropped when others are stored.
 package local

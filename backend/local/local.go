@@ -26,7 +26,19 @@ type Backend struct {
 	records map[string]*record
 	fence   uint64 // the last one granted, of any key
 	sweep   int    // the number of records at which the next sweep is due
+	values  values // what [Backend.PutRecord] stores, which has a lock of its own
 }
+
+var (
+	_ backend.Driver       = (*Backend)(nil)
+	_ backend.Limited      = (*Backend)(nil)
+	_ backend.Waiter       = (*Backend)(nil)
+	_ backend.Watcher      = (*Backend)(nil)
+	_ backend.SlotAcquirer = (*Backend)(nil)
+	_ backend.Records      = (*Backend)(nil)
+	_ backend.Lister       = (*Backend)(nil)
+	_ backend.Breaker      = (*Backend)(nil)
+)
 
 // record is what is known of a key. It is free once until has passed.
 type record struct {
@@ -61,7 +73,11 @@ func (b *Backend) TryAcquire(ctx context.Context, req backend.Request) (backend.
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := time.Now()
+	return b.acquire(req, time.Now())
+}
+
+// acquire makes one attempt. b.mu is held.
+func (b *Backend) acquire(req backend.Request, now time.Time) (backend.Lease, error) {
 	r := b.record(req.Key, now)
 	switch {
 	case r.spent == req.Token:
@@ -119,7 +135,11 @@ func (b *Backend) record(key string, now time.Time) *record {
 	}
 	if len(b.records) >= b.sweep {
 		maps.DeleteFunc(b.records, func(_ string, r *record) bool {
-			return r.changed == nil && now.Sub(r.until) > remember
+			if now.Sub(r.until) <= remember {
+				return false
+			}
+			r.notify() // a record of the same key would not know who waits
+			return true
 		})
 		b.sweep = max(sweepAt, 2*len(b.records))
 	}
@@ -160,7 +180,7 @@ func (r *record) holder(now time.Time) backend.Holder {
 		Owner:     r.owner,
 		Fence:     r.fence,
 		Since:     r.since,
-		Remaining: r.until.Sub(now),
+		Remaining: max(0, r.until.Sub(now)),
 		Kept:      r.token == "",
 		Seen:      r.seen(),
 		Metadata:  maps.Clone(r.metadata),

@@ -19,8 +19,8 @@ func (b *Backend) TryAcquire(ctx context.Context, req backend.Request) (backend.
 	if err != nil {
 		return nil, err
 	}
-	key := b.recordKey(req.Key)
-	reply, short, err := b.runReplicated(ctx, acquireScript, key, req.Token, micros(req.TTL), req.Owner, metadata)
+	keys := b.leaseKeys(req.Key)
+	reply, short, err := b.runReplicated(ctx, acquireScript, keys, req.Token, micros(req.TTL), req.Owner, metadata)
 	if err != nil {
 		return nil, err
 	}
@@ -30,10 +30,10 @@ func (b *Backend) TryAcquire(ctx context.Context, req backend.Request) (backend.
 			return nil, backend.ErrLost
 		}
 		if short != nil {
-			b.withdraw(ctx, key, req.Token)
+			b.withdraw(ctx, keys[0], req.Token)
 			return nil, short
 		}
-		return &lease{backend: b, key: key, token: req.Token, fence: uint64(reply)}, nil
+		return &lease{backend: b, key: keys[0], token: req.Token, fence: uint64(reply)}, nil
 	case []any:
 		holder, err := decodeHolder(reply)
 		if err != nil {
@@ -48,12 +48,12 @@ func (b *Backend) TryAcquire(ctx context.Context, req backend.Request) (backend.
 func (b *Backend) withdraw(ctx context.Context, key, token string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTimeout)
 	defer cancel()
-	_, _ = b.run(ctx, withdrawScript, key, token)
+	_, _ = b.run(ctx, withdrawScript, []string{key}, token)
 }
 
 // Abandon gives up an attempt, in one round trip. The token is marked as spent also where there is no record.
 func (b *Backend) Abandon(ctx context.Context, req backend.Request) error {
-	_, err := b.run(ctx, abandonScript, b.recordKey(req.Key), req.Token, b.publish)
+	_, err := b.run(ctx, abandonScript, b.leaseKeys(req.Key), req.Token, b.publish)
 	return err
 }
 
@@ -63,7 +63,7 @@ func (b *Backend) Inspect(ctx context.Context, key string) (backend.Holder, erro
 }
 
 func (b *Backend) holder(ctx context.Context, key string) (backend.Holder, error) {
-	reply, err := b.run(ctx, inspectScript, key)
+	reply, err := b.run(ctx, inspectScript, []string{key})
 	if err != nil {
 		return backend.Holder{}, err
 	}

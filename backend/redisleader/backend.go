@@ -30,10 +30,10 @@ type Options struct {
 	// braces and control characters. Backends exclude each other only if their prefixes are the same.
 	Prefix string
 
-	// MinReplicas is how many replicas must confirm an acquisition and a renewal (WAIT). If too few do, the acquisition
-	// is taken back and fails, and the renewal fails with its outcome unknown; the error says how many did. It costs
-	// no further round trip but the replicas' time. 0 asks for none. It is not available for a [redis.ClusterClient],
-	// which does not send a WAIT to the node that has the key.
+	// MinReplicas is how many replicas must confirm an acquisition, a renewal and a record (WAIT). If too few do, the
+	// acquisition is taken back and fails, and the others fail with their outcome unknown; the error says how many did.
+	// It costs no further round trip but the replicas' time. 0 asks for none. It is not available for a
+	// [redis.ClusterClient], which does not send a WAIT to the node that has the key.
 	MinReplicas int
 
 	// ReplicaTimeout is how long the server waits for the replicas; 0 means 500 ms. A context that ends earlier
@@ -53,11 +53,15 @@ type Backend struct {
 }
 
 var (
-	_ backend.Driver  = (*Backend)(nil)
-	_ backend.Limited = (*Backend)(nil)
-	_ backend.Checker = (*Backend)(nil)
-	_ backend.Advisor = (*Backend)(nil)
-	_ backend.Waiter  = (*Backend)(nil)
+	_ backend.Driver       = (*Backend)(nil)
+	_ backend.Limited      = (*Backend)(nil)
+	_ backend.Checker      = (*Backend)(nil)
+	_ backend.Advisor      = (*Backend)(nil)
+	_ backend.Waiter       = (*Backend)(nil)
+	_ backend.SlotAcquirer = (*Backend)(nil)
+	_ backend.Records      = (*Backend)(nil)
+	_ backend.Lister       = (*Backend)(nil)
+	_ backend.Breaker      = (*Backend)(nil)
 )
 
 // New returns a backend on client, which the caller goes on owning: a [redis.Client] with or without sentinels, or a

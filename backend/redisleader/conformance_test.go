@@ -2,6 +2,7 @@ package redisleader_test
 
 import (
 	"crypto/rand"
+	"strings"
 	"sync"
 	"testing"
 
@@ -64,18 +65,33 @@ func (s *store) partition(_ testing.TB, i int) (heal func()) {
 func (s *store) corrupt(t testing.TB, key string, how backendtest.Damage) {
 	t.Helper()
 	s.mu.Lock()
-	record := s.prefix + "{" + key + "}"
+	prefix := s.prefix
 	s.mu.Unlock()
+	name, set, ofSet := strings.Cut(key, "!")
+	name, slot, ofGroup := strings.Cut(name, "#")
+	place := prefix + "{" + name + "}"
+	if ofGroup {
+		place += "#" + slot
+	}
+	field := "fence"
+	if ofSet {
+		kind, id, _ := strings.Cut(set, "/")
+		place, field = place+"!"+kind, "/"+id
+	}
 	var err error
 	switch how {
 	case backendtest.Deleted:
-		err = s.client.Del(t.Context(), record).Err()
+		if ofSet {
+			err = s.client.HDel(t.Context(), place, field).Err()
+		} else {
+			err = s.client.Del(t.Context(), place).Err()
+		}
 	case backendtest.Garbled:
-		err = s.client.HSet(t.Context(), record, "format", "1", "fence", "many").Err()
+		err = s.client.HSet(t.Context(), place, "format", "1", field, "many").Err()
 	case backendtest.WrongType:
-		err = s.client.Set(t.Context(), record, "a string", 0).Err()
+		err = s.client.Set(t.Context(), place, "a string", 0).Err()
 	case backendtest.NewerMajor:
-		err = s.client.HSet(t.Context(), record, "format", "2").Err()
+		err = s.client.HSet(t.Context(), place, "format", "2").Err()
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -23,6 +23,7 @@ var (
 		"NOAUTH", "WRONGPASS", "NOPERM", "ERR invalid password", "ERR AUTH ", "ERR Client sent AUTH",
 		"ERR The user executing the script", "ERR ACL failure",
 	}
+	foreignCodes       = []string{"WRONGTYPE", "LEADERFORMAT"}
 	misconfiguredCodes = []string{
 		"WRONGTYPE", "LEADERFORMAT", "CROSSSLOT", "NOPROTO", "ERR unknown command", "ERR Unknown Redis command",
 		"ERR This instance has cluster support disabled",
@@ -72,6 +73,12 @@ func kindOfAnswer(text string) backend.Kind {
 		return backend.Unavailable
 	}
 	return backend.Unknown
+}
+
+// isForeign reports whether the server said that a key holds no record that can be read.
+func isForeign(err error) bool {
+	answer, ok := errors.AsType[redis.Error](err)
+	return ok && hasCode(answer.Error(), foreignCodes)
 }
 
 // hasCode reports whether text begins with one of codes, or quotes it: servers before version 7 put the error of a

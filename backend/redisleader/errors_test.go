@@ -17,6 +17,9 @@ import (
 // What the package comment says a user has to be allowed, to elect, to wait and to be warned.
 const (
 	acl     = "~leader:* +evalsha +eval +time +hmget +hset +pexpire +exists"
+	groups  = " +hget +hvals +del"
+	keeps   = " +hget +hgetall +hdel +hlen +pttl +persist"
+	lists   = " +scan"
 	waits   = " &leader:* +publish +subscribe +unsubscribe +ping"
 	shards  = " &leader:* +spublish +ssubscribe +sunsubscribe +ping +cluster|slots +command"
 	advised = " +info"
@@ -85,6 +88,36 @@ func TestBackend_RestrictedUser_NeedsOnlyWhatIsDocumented(t *testing.T) {
 	if err != nil || len(warnings) != 1 {
 		t.Errorf("Advise: %q, %v, want one that says it could not look", warnings, err)
 	}
+}
+
+func TestBackend_RestrictedUser_NeedsLittleMoreForGroupsRecordsAndLists(t *testing.T) {
+	_, admin := start(t)
+	b := open(t, as(t, admin, "groups", acl+groups), nil)
+	slot := winSlot(t, b, request("a", long), 3)
+	if err := b.Break(t.Context(), backend.SlotKey("a", slot.slot), slot.Fence()); err != nil {
+		t.Error(err)
+	}
+	release(t, win(t, b, request(backend.SlotKey("a", 1), long)), 0)
+	if err := b.Abandon(t.Context(), request(backend.SlotKey("a", 0), long)); err != nil {
+		t.Error(err)
+	}
+	win(t, b, request("a", long))
+	_, _, err := b.GetRecords(t.Context(), "a!x/")
+	kind(t, "GetRecords", err, backend.Denied)
+	for _, err := range b.List(t.Context(), "", false) {
+		kind(t, "List", err, backend.Denied)
+	}
+
+	b = open(t, as(t, admin, "keeps", acl+keeps), nil)
+	for _, ttl := range []time.Duration{0, brief} {
+		r := putRecord(t, b, backend.Record{Key: "a!x/1", TTL: ttl})
+		eventually(t, "the record is as it should be", func() bool { return len(records(t, b, "a!x/")) == 1 == (ttl == 0) })
+		if err := b.DeleteRecord(t.Context(), r); err != nil {
+			t.Error(err)
+		}
+	}
+	b = open(t, as(t, admin, "lists", acl+lists), nil)
+	listed(t, b, "", false, "a")
 }
 
 func TestBackend_RestrictedUser_WaitsAndIsWarned(t *testing.T) {

@@ -21,7 +21,7 @@ func (l *lease) Renew(ctx context.Context, ttl time.Duration) error {
 	if err := checkTTL(ttl); err != nil {
 		return err
 	}
-	reply, short, err := l.backend.runReplicated(ctx, renewScript, l.key, l.token, micros(ttl))
+	reply, short, err := l.backend.runReplicated(ctx, renewScript, []string{l.key}, l.token, micros(ttl))
 	switch {
 	case err != nil:
 		return err
@@ -35,6 +35,6 @@ func (l *lease) Release(ctx context.Context, keep time.Duration) error {
 	if err := checkKeep(keep); err != nil {
 		return err
 	}
-	_, err := l.backend.run(ctx, releaseScript, l.key, l.token, micros(max(keep, 0)), l.backend.publish)
+	_, err := l.backend.run(ctx, releaseScript, []string{l.key}, l.token, micros(max(keep, 0)), l.backend.publish)
 	return err
 }

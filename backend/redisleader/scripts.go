@@ -12,40 +12,69 @@ import (
 )
 
 var (
+	//go:embed lua/store.lua
+	luaStore string
+	//go:embed lua/read.lua
+	luaRead string
 	//go:embed lua/record.lua
 	luaRecord string
 	//go:embed lua/holder.lua
 	luaHolder string
+	//go:embed lua/grant.lua
+	luaGrant string
+	//go:embed lua/extend.lua
+	luaExtend string
 	//go:embed lua/acquire.lua
 	luaAcquire string
+	//go:embed lua/acquire_slot.lua
+	luaAcquireSlot string
 	//go:embed lua/renew.lua
 	luaRenew string
 	//go:embed lua/release.lua
 	luaRelease string
 	//go:embed lua/abandon.lua
 	luaAbandon string
+	//go:embed lua/break.lua
+	luaBreak string
 	//go:embed lua/withdraw.lua
 	luaWithdraw string
 	//go:embed lua/inspect.lua
 	luaInspect string
+	//go:embed lua/set.lua
+	luaSet string
+	//go:embed lua/put.lua
+	luaPut string
+	//go:embed lua/get.lua
+	luaGet string
+	//go:embed lua/delete.lua
+	luaDelete string
 )
 
 var (
-	acquireScript  = redis.NewScript(luaRecord + luaAcquire + luaHolder)
-	renewScript    = redis.NewScript(luaRecord + luaRenew)
-	releaseScript  = redis.NewScript(luaRecord + luaRelease)
-	abandonScript  = redis.NewScript(luaRecord + luaAbandon)
-	withdrawScript = redis.NewScript(luaRecord + luaWithdraw)
-	inspectScript  = redis.NewScript(luaRecord + luaInspect + luaHolder)
+	luaLease = luaStore + luaRead + luaRecord
+	luaTake  = luaHolder + luaGrant + luaExtend
+
+	acquireScript     = redis.NewScript(luaLease + luaTake + luaAcquire)
+	acquireSlotScript = redis.NewScript(luaStore + luaRead + luaTake + luaAcquireSlot)
+	renewScript       = redis.NewScript(luaLease + luaExtend + luaRenew)
+	releaseScript     = redis.NewScript(luaLease + luaRelease)
+	abandonScript     = redis.NewScript(luaLease + luaAbandon)
+	breakScript       = redis.NewScript(luaLease + luaBreak)
+	withdrawScript    = redis.NewScript(luaLease + luaWithdraw)
+	inspectScript     = redis.NewScript(luaLease + luaHolder + luaInspect)
+
+	putScript    = redis.NewScript(luaStore + luaSet + luaPut)
+	getScript    = redis.NewScript(luaStore + luaSet + luaGet)
+	deleteScript = redis.NewScript(luaStore + luaSet + luaDelete)
 )
 
-// run sends script for the record of key. The client may send it again after a lost connection; each script is
-// idempotent by its token.
-func (b *Backend) run(ctx context.Context, script *redis.Script, key string, args ...any) (any, error) {
+// run sends script for the given keys. The client may send it again after a lost connection; each script may
+// run twice.
+func (b *Backend) run(ctx context.Context, script *redis.Script, keys []string, args ...any) (any, error) {
 	if err := b.ready(ctx); err != nil {
 		return nil, err
 	}
-	reply, err := script.Run(ctx, b.by(ctx), []string{key}, args...).Result()
+	reply, err := script.Run(ctx, b.by(ctx), keys, args...).Result()
 	if err != nil {
 		return nil, b.classify(ctx, err)
 	}
@@ -55,18 +84,18 @@ func (b *Backend) run(ctx context.Context, script *redis.Script, key string, arg
 // runReplicated is run, and then waits for Options.MinReplicas. short is the error that says that the reply stands, but
 // on too few replicas.
 func (b *Backend) runReplicated(
-	ctx context.Context, script *redis.Script, key string, args ...any,
+	ctx context.Context, script *redis.Script, keys []string, args ...any,
 ) (reply any, short, err error) {
 	if b.options.MinReplicas == 0 {
-		reply, err = b.run(ctx, script, key, args...)
+		reply, err = b.run(ctx, script, keys, args...)
 		return reply, nil, err
 	}
 	if err := b.ready(ctx); err != nil {
 		return nil, nil, err
 	}
-	reply, confirmed, err := b.pipeline(ctx, script.EvalSha, key, args)
+	reply, confirmed, err := b.pipeline(ctx, script.EvalSha, keys, args)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		reply, confirmed, err = b.pipeline(ctx, script.Eval, key, args)
+		reply, confirmed, err = b.pipeline(ctx, script.Eval, keys, args)
 	}
 	switch {
 	case err != nil:
@@ -81,14 +110,14 @@ type eval func(ctx context.Context, c redis.Scripter, keys []string, args ...any
 
 // pipeline sends a script and a WAIT over one connection, because WAIT counts the replicas that have the writes of its
 // own connection.
-func (b *Backend) pipeline(ctx context.Context, eval eval, key string, args []any) (any, int64, error) {
+func (b *Backend) pipeline(ctx context.Context, eval eval, keys []string, args []any) (any, int64, error) {
 	timeout := b.options.ReplicaTimeout
 	if end, ok := ctx.Deadline(); ok {
 		// 0 would mean to wait for ever.
 		timeout = max(time.Millisecond, min(timeout, time.Until(end)))
 	}
 	pipe := b.by(ctx).Pipeline()
-	script := eval(ctx, pipe, []string{key}, args...)
+	script := eval(ctx, pipe, keys, args...)
 	wait := pipe.Do(ctx, "wait", b.options.MinReplicas, timeout.Milliseconds())
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, 0, err

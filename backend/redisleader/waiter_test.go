@@ -82,13 +82,7 @@ func subscribed(t testing.TB, client *redis.Client, channels int) {
 // scripts is how many scripts the server has run.
 func scripts(t testing.TB, client *redis.Client) int64 {
 	t.Helper()
-	for line := range strings.Lines(client.Info(t.Context(), "commandstats").Val()) {
-		if rest, ok := strings.CutPrefix(line, "cmdstat_evalsha:calls="); ok {
-			calls, _, _ := strings.Cut(rest, ",")
-			return number(t, calls)
-		}
-	}
-	return 0
+	return calls(t, client, "evalsha")
 }
 
 func TestBackend_AwaitRelease_WakesOnARelease(t *testing.T) {

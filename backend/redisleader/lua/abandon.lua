@@ -1,4 +1,4 @@
--- ARGV: token, publishing command. Replies with 1 if the token held the key, else with 0.
+-- KEYS as in acquire.lua. ARGV: token, publishing command. Replies with 1 if the token held the key, else with 0.
 if live and token ~= ARGV[1] then
   return 0
 end
@@ -6,6 +6,9 @@ end
 redis.call('HSET', KEYS[1], 'format', format or '1', 'fence', digits(format and fence or now),
   'until', '0', 'token', '', 'spent', ARGV[1])
 redis.call('PEXPIRE', KEYS[1], retention)
+if KEYS[2] then
+  redis.call('DEL', KEYS[2])
+end
 if not live then
   return 0
 end
