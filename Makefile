@@ -1,6 +1,6 @@
 # The commands of this repository. M names one module, as its folder: make test M=backend/redisleader.
 
-.PHONY: help test servers check fmt bench
+.PHONY: help test servers check fmt bench matrix
 
 help: ## lists the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,3 +19,6 @@ fmt: ## formats the Go files
 
 bench: servers ## runs the benchmarks
 	go test -C bench -run '^$$' -bench . -benchmem ./...
+
+matrix: ## regenerates docs/backends.md from the results of the conformance suite
+	@bash internal/tools/matrix.sh

@@ -23,6 +23,8 @@ func measure(b *testing.B, op rig.Op) {
 
 func BenchmarkLocalRun(b *testing.B) { measure(b, rig.LocalRun(b)) }
 
+func BenchmarkLocalGroupRun(b *testing.B) { measure(b, rig.LocalGroupRun(b, 3)) }
+
 func BenchmarkWithCancelCause(b *testing.B) { measure(b, rig.CancelCause) }
 
 func BenchmarkRedisRun(b *testing.B) { measure(b, rig.NewRedis(b).Run(b)) }
@@ -40,6 +42,14 @@ func BenchmarkRedisRueidislock(b *testing.B) { measure(b, rig.NewRedis(b).Rueidi
 func BenchmarkRedisSkip(b *testing.B) { measure(b, rig.NewRedis(b).Skip(b)) }
 
 func BenchmarkRedisSkipFloor(b *testing.B) { measure(b, rig.NewRedis(b).SkipFloor(b)) }
+
+func BenchmarkRedisGroupRun(b *testing.B) { measure(b, rig.NewRedis(b).GroupRun(b, 3)) }
+
+func BenchmarkRedisStrategicRun(b *testing.B) { measure(b, rig.NewRedis(b).StrategicRun(b)) }
+
+func BenchmarkRedisRunKeyRun(b *testing.B) { measure(b, rig.NewRedis(b).RunKeyRun(b)) }
+
+func BenchmarkRedisListing(b *testing.B) { measure(b, rig.NewRedis(b).Listing(b, 1000)) }
 
 func BenchmarkSQLiteRun(b *testing.B) { measure(b, rig.NewSQLite(b).Run(b)) }
 

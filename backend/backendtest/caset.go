@@ -117,7 +117,7 @@ func (t *caseT) lack(reason string) {
 	t.mu.Lock()
 	t.lacks = true
 	t.mu.Unlock()
-	t.Skip("skipped: " + reason)
+	t.Skip(reason)
 }
 
 // Skipf ends the case without a verdict.
@@ -128,17 +128,24 @@ func (t *caseT) SkipNow() { t.Skip("skipped") }
 
 // Skipped reports whether the case was skipped.
 func (t *caseT) Skipped() bool {
-	_, ok := t.skipped()
-	return ok
-}
-
-func (t *caseT) skipped() (reason string, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.skip == nil {
-		return "", false
+	return t.skip != nil
+}
+
+// outcome is what has come of the case.
+func (t *caseT) outcome() Outcome {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.failed:
+		return Outcome{Verdict: Failed}
+	case t.skip == nil:
+		return Outcome{Verdict: Passed}
+	case t.lacks:
+		return Outcome{NotOffered, *t.skip}
 	}
-	return *t.skip, true
+	return Outcome{Skipped, strings.TrimPrefix(*t.skip, "skipped: ")}
 }
 
 // fail reports text together with the rule.

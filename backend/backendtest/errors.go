@@ -48,4 +48,26 @@ func tellNoSecret(t *caseT) {
 	for _, d := range []backend.Driver{a, b} {
 		secret("Name", d.Name())
 	}
+	tellNoSecretByAbility(t, a, g, loser, secret)
+}
+
+// tellNoSecretByAbility asks the abilities that the driver offers about a kept key.
+func tellNoSecretByAbility(t *caseT, d backend.Driver, g grant, loser backend.Request, secret func(string, any)) {
+	t.Helper()
+	if s, ok := backend.As[backend.SlotAcquirer](d); ok {
+		if _, _, err := s.TryAcquireSlot(t.Context(), loser, 1); err != nil {
+			t.Fatalf("TryAcquireSlot: %v, want success", err)
+		}
+		for _, req := range []backend.Request{loser, t.request("job", t.long())} {
+			_, _, err := s.TryAcquireSlot(t.canceled(), req, 1)
+			secret("the error of a canceled attempt on a group", err)
+		}
+		secret("the holder of a full group", t.noSlot(d, "job", 1))
+	}
+	if l, ok := backend.As[backend.Lister](d); ok {
+		secret("List", t.list(l, "", true))
+	}
+	if br, ok := backend.As[backend.Breaker](d); ok {
+		secret("the error of a refused Break", br.Break(t.Context(), "job", g.Fence()+1))
+	}
 }

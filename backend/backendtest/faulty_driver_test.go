@@ -147,11 +147,17 @@ func (d *faultyDriver) attempt(ctx context.Context, req backend.Request) (backen
 	default:
 		d.take(r, req)
 	}
-	l := &faultyLease{d: d, key: req.Key, token: req.Token, owner: req.Owner, fence: r.fence, ttl: req.TTL}
+	l := d.lease(r, req)
 	if d.sin == "ties the lease to the attempt's context" {
 		context.AfterFunc(ctx, func() { _ = l.Release(context.WithoutCancel(ctx), 0) })
 	}
 	return l, nil
+}
+
+func (d *faultyDriver) lease(r *faultyRecord, req backend.Request) *faultyLease {
+	return &faultyLease{
+		d: d, key: req.Key, token: req.Token, owner: req.Owner, fence: r.fence, ttl: req.TTL, over: r.over,
+	}
 }
 
 func (d *faultyDriver) spentError(req backend.Request) error {
@@ -297,6 +303,9 @@ func (d *faultyDriver) Inspect(ctx context.Context, key string) (backend.Holder,
 		time.Sleep(time.Millisecond)
 		d.mu.Lock()
 		key = d.buffer
+	}
+	if v := d.values[key]; v != nil && d.sin == "inspect shows a record" {
+		return backend.Holder{Owner: string(v.value), Fence: 1}, nil
 	}
 	r, err := d.record(key)
 	if err != nil {

@@ -14,7 +14,10 @@ type faultyLease struct {
 	key, token, owner string
 	fence             uint64
 	ttl               time.Duration
+	over              chan struct{}
 }
+
+func (l *faultyLease) Lost() <-chan struct{} { return l.over }
 
 func (l *faultyLease) Fence() uint64 {
 	if l.d.sin == "raises the fence on renewal" {
@@ -91,6 +94,12 @@ func (d *faultyDriver) extend(r *faultyRecord, ttl time.Duration) {
 		r.since = time.Now()
 	case "raises the fence on renewal":
 		r.fence++
+	case "tells a loss that is none":
+		r.lose("")
+	case "a renewal moves its neighbours":
+		for _, other := range d.neighbours(r) {
+			other.until = later(other.until, end)
+		}
 	case "writes back a stale record on renewal":
 		stale := *r
 		d.mu.Unlock()
@@ -114,6 +123,7 @@ func (l *faultyLease) Release(ctx context.Context, keep time.Duration) error {
 	if err != nil {
 		return err
 	}
+	d.sinOnSlot(l, r)
 	switch {
 	case r == nil && d.sin == "fails to release what was deleted":
 		return errors.New("no such record")

@@ -14,11 +14,16 @@ import (
 // A faultyStore is an in-memory store that commits one sin, and none if sin is empty. It reads as a correct store does;
 // each sin is one deviation.
 type faultyStore struct {
+	tb       testing.TB
 	sin      string
 	blocking bool // its calls outlive their context while the connection is frozen, and it says so
 
 	mu      sync.Mutex
 	records map[string]*faultyRecord
+	values  map[string]*faultyValue
+	puts    int                      // for versions
+	extra   map[string]int           // slots beyond n, by group, for a sin
+	first   map[string]int           // the first n, by group, for a sin
 	waiters map[chan struct{}]string // subscribed, by key
 	refused int                      // losing attempts
 	reborn  bool                     // it was restarted
@@ -35,10 +40,15 @@ type faultyRecord struct {
 	metadata            map[string]string
 	seen                int
 	damage              Damage
+	broken              bool
+	over                chan struct{} // closed when the lease ends other than by its TTL
 }
 
-// blocking is no sin.
-const blocking = "is Blocking"
+// No sins.
+const (
+	blocking = "is Blocking"
+	plain    = "offers no ability"
+)
 
 var errHarmed = errors.New("the record cannot be read")
 
@@ -71,8 +81,12 @@ func openFaulty(sin string, ttl time.Duration) Config {
 
 func newFaultyStore(t testing.TB, sin string) *faultyStore {
 	s := &faultyStore{
+		tb:      t,
 		sin:     sin,
 		records: make(map[string]*faultyRecord),
+		values:  make(map[string]*faultyValue),
+		extra:   make(map[string]int),
+		first:   make(map[string]int),
 		waiters: make(map[chan struct{}]string),
 		stopped: make(chan struct{}),
 	}
@@ -86,15 +100,21 @@ func (s *faultyStore) open(n int) []backend.Driver {
 	for i := range drivers {
 		d := &faultyDriver{faultyStore: s, closed: make(chan struct{})}
 		if i > 0 && s.sin == "clients do not see each other" {
-			d.faultyStore = &faultyStore{records: make(map[string]*faultyRecord), waiters: make(map[chan struct{}]string)}
+			d.faultyStore = newFaultyStore(s.tb, "")
 		}
 		s.clients = append(s.clients, d)
 		drivers[i] = decorated{d}
+		if s.sin == plain {
+			drivers[i] = bare{d}
+		}
 	}
 	return drivers
 }
 
 type decorated struct{ backend.Driver }
+
+// bare hides what is no part of a Driver.
+type bare struct{ backend.Driver }
 
 func (d decorated) Unwrap() backend.Driver { return d.Driver }
 
@@ -121,6 +141,9 @@ func (s *faultyStore) restart() {
 	defer s.mu.Unlock()
 	if s.sin == "restarts the fence with the store" || s.sin == "trusts a lease that a restart forgot" {
 		clear(s.records)
+	}
+	if s.sin == "a restart forgets records" {
+		clear(s.values)
 	}
 	s.reborn = true
 }
@@ -179,6 +202,8 @@ func (s *faultyStore) free(r *faultyRecord) bool {
 // grant gives the key to a request. s.mu is held.
 func (s *faultyStore) grant(r *faultyRecord, req backend.Request) {
 	now := time.Now()
+	r.lose(s.sin)
+	r.over = make(chan struct{})
 	r.fence = s.nextFence(r, now)
 	r.token, r.owner, r.kept = req.Token, req.Owner, false
 	r.since, r.until = now, now.Add(s.rounded(req.TTL))
@@ -195,7 +220,7 @@ func (s *faultyStore) nextFence(r *faultyRecord, now time.Time) uint64 {
 	switch {
 	case s.sin == "takes a coarse clock for the fence":
 		return uint64(now.UnixMilli())
-	case s.sin == "reuses a fence" && r.fence > 0:
+	case s.sin == "reuses a fence" && r.fence > 0, s.sin == "reuses the fence of a broken lease" && r.broken:
 		return r.fence
 	case s.sin == "keeps the fence of an expired lease" && r.token != "" && r.fence > 0:
 		return r.fence
@@ -204,6 +229,14 @@ func (s *faultyStore) nextFence(r *faultyRecord, now time.Time) uint64 {
 		return r.fence + 1
 	}
 	return max(r.fence+1, clock)
+}
+
+// lose tells the holder that its lease is over.
+func (r *faultyRecord) lose(sin string) {
+	if r.over != nil && sin != "never tells a loss" {
+		close(r.over)
+	}
+	r.over = nil
 }
 
 // rounded is the TTL that the store keeps.
@@ -216,6 +249,7 @@ func (s *faultyStore) rounded(ttl time.Duration) time.Duration {
 
 // end leaves the key taken until the given instant, by nobody, and spends token. s.mu is held.
 func (s *faultyStore) end(key string, r *faultyRecord, token string, until time.Time) {
+	r.lose(s.sin)
 	r.token, r.spent, r.until = "", token, until
 	r.kept = time.Now().Before(until)
 	if s.sin == "never expires" && !r.kept {

@@ -10,8 +10,8 @@ import (
 )
 
 // A term is the time during which a contender knew that it held the key: from the arrival of the answer to the sending
-// of the release, or to the TTL after the request was sent if that is earlier. A term whose answer came later than that
-// is empty: its holder never trusted it.
+// of the release, or to the TTL after the request was sent, less the skew, if that is earlier. A term whose answer came
+// later than that is empty: its holder never trusted it.
 type term struct {
 	Owner      string
 	Fence      uint64
@@ -44,10 +44,10 @@ func (h *history) sorted() []term {
 	return slices.SortedFunc(slices.Values(h.terms), func(a, b term) int { return a.Start.Compare(b.Start) })
 }
 
-// check returns what is wrong with terms, which are sorted by their start: two that overlap by more than skew, a fence
-// that does not grow, a fence that was given twice. Empty terms count for the last alone, since when they were granted
+// check returns what is wrong with terms, which are sorted by their start: two that overlap, a fence that does not grow, a
+// fence that was given twice. Empty terms count for the last alone, since when they were granted
 // is not known.
-func check(terms []term, skew time.Duration) []string {
+func check(terms []term) []string {
 	var faults []string
 	given := make(map[uint64]term)
 	var last *term
@@ -60,7 +60,7 @@ func check(terms []term, skew time.Duration) []string {
 			continue
 		}
 		if last != nil {
-			if overlap := last.End.Sub(now.Start); overlap > skew {
+			if overlap := last.End.Sub(now.Start); overlap > 0 {
 				faults = append(faults, fmt.Sprintf("an overlap of %v: %v, and %v", overlap, *last, now))
 			}
 			if now.Fence < last.Fence {

@@ -19,6 +19,13 @@ func partitionCases() []testCase {
 			run:   partitionEndsCalls,
 		},
 		{
+			name:  "Partition_EndsAbilities",
+			rule:  ruleContext,
+			says:  "the calls of abilities over a frozen connection return likewise",
+			needs: needPartition,
+			run:   partitionEndsAbilities,
+		},
+		{
 			name:  "Partition_EndsWaiters",
 			rule:  abilityWaiter,
 			says:  "AwaitRelease over a frozen connection returns soon after its context ends, Blocking or not",
@@ -67,13 +74,20 @@ func partitionEndsCalls(t *caseT) {
 		"Renew":   func(ctx context.Context) error { return g.Renew(ctx, t.long()) },
 		"Release": func(ctx context.Context) error { return g.Release(ctx, 0) },
 	}
+	t.endsCalls(calls, heal)
+}
+
+// endsCalls makes calls over a frozen connection and waits for them.
+func (t *caseT) endsCalls(calls map[string]func(ctx context.Context) error, heal func()) {
+	t.Helper()
 	returned := make(chan bool, len(calls))
 	for name, call := range calls {
 		go func() {
 			ctx, cancel := context.WithTimeout(t.Context(), t.ttl()/4)
 			defer cancel()
 			err := call(ctx)
-			known := err == nil || errors.Is(err, backend.ErrLost) || errors.Is(err, backend.ErrHeld)
+			known := err == nil || errors.Is(err, backend.ErrLost) || errors.Is(err, backend.ErrHeld) ||
+				errors.Is(err, backend.ErrConflict)
 			if known && !t.limits.Blocking { // whose calls may get their answer after all
 				t.Errorf("%s over a frozen connection: %v, want an error of unknown outcome", name, orSuccess(err))
 			}

@@ -30,9 +30,15 @@ func Run(t *testing.T, c Config) {
 	c = c.withDefaults(t)
 	describe(t, c)
 
+	found := newFindings()
 	each(func(tc testCase) {
-		t.Run(tc.name, func(t *testing.T) { tc.execute(t, c, patience) })
+		t.Run(tc.name, func(t *testing.T) {
+			o := tc.perform(t, c, patience)
+			found.add(tc.name, o)
+			o.report(t)
+		})
 	})
+	found.write(t, c)
 }
 
 // each runs every case: first those that have to be alone, one by one, then the others beside each other.
@@ -91,13 +97,17 @@ func describe(t *testing.T, c Config) {
 // execute runs the case and reports to tb.
 func (tc testCase) execute(tb testing.TB, c Config, patience time.Duration) {
 	tb.Helper()
+	tc.perform(tb, c, patience).report(tb)
+}
+
+// perform runs the case, reports failures to tb, and returns what came of it.
+func (tc testCase) perform(tb testing.TB, c Config, patience time.Duration) Outcome {
+	tb.Helper()
 	if reason, ok := c.Skip[tc.name]; ok {
-		tb.Skipf("skipped by Config.Skip: %s", reason)
-		return
+		return Outcome{Skipped, reason}
 	}
 	if missing := tc.missing(c); missing != "" {
-		tb.Skipf("skipped: %s is nil", missing)
-		return
+		return Outcome{Skipped, missing}
 	}
 	// Long enough for ten terms that end by expiry, the longest that a case waits, in a store that is late.
 	limit := 60*time.Second + 24*c.TTL
@@ -115,20 +125,18 @@ func (tc testCase) execute(tb testing.TB, c Config, patience time.Duration) {
 	case <-watchdog.C:
 		t.abandon(fmt.Sprintf("the case is still running after %v:\n%s", limit+patience, stacks()))
 	}
-	if reason, ok := t.skipped(); ok {
-		tb.Skip(reason)
-	}
+	return t.outcome()
 }
 
-// missing names the part of c that the case needs and that is nil.
+// missing names what the case needs and c cannot do.
 func (tc testCase) missing(c Config) string {
 	switch {
 	case tc.needs&needPartition != 0 && c.Partition == nil:
-		return "Config.Partition"
+		return "the test freezes no connections (Config.Partition is nil)"
 	case tc.needs&needRestart != 0 && c.Restart == nil:
-		return "Config.Restart"
+		return "the test restarts no store (Config.Restart is nil)"
 	case tc.needs&needCorrupt != 0 && c.Corrupt == nil:
-		return "Config.Corrupt"
+		return "the test harms no records (Config.Corrupt is nil)"
 	}
 	return ""
 }

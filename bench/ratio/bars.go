@@ -30,6 +30,10 @@ var bars = []bar{
 	{"redis", "peer:redislock/ours", false, 1 / 1.30}, // it has no fence
 	{"redis", "skip/floor", true, 1.10},
 	{"redis", "handoff/raw", true, 2.5},
+	{"redis", "group/single", true, 1.25},
+	{"redis", "strategic_requests", true, 3},
+	{"redis", "strategic_skip_requests", true, 0},
+	{"redis", "list1000_ms", true, 10},
 	{"redis", "renew10k_lost", true, 0},
 	{"redis", "renew10k_bytes_per_lease", true, 4096},
 	{"redis", "renew10k_goroutines", true, 99},

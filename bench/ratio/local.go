@@ -24,6 +24,12 @@ func localMeasurements(t testserver.TB, s *settings) []measurement {
 				{"run_ns", times.In(time.Nanosecond, "run")},
 			}, err
 		}},
+		{figures: []string{"group/single"}, take: func() ([]figure, error) {
+			times, err := s.plan.Run(t.Context(),
+				contest.Contestant{Name: "single", Way: contest.Batched(batch, run)},
+				contest.Contestant{Name: "group", Way: contest.Batched(batch, rig.LocalGroupRun(t, slots))})
+			return []figure{{"group/single", times.Ratio("group", "single")}}, err
+		}},
 		{figures: []string{"allocs_per_run"}, take: func() ([]figure, error) {
 			allocs, err := rounds(s.plan.Rounds, func() (n float64, err error) {
 				n = testing.AllocsPerRun(s.plan.Ops, func() { err = run(t.Context()) })

@@ -38,7 +38,7 @@ func names(lines []string) string {
 
 func TestCommand_PrintsALineForEachFigure(t *testing.T) {
 	for backend, want := range map[string]string{
-		"local":  "run/cancelcause run_ns allocs_per_run",
+		"local":  "run/cancelcause run_ns group/single allocs_per_run",
 		"sqlite": "run/floor run/statements run_us skip/floor handoff_p50_ms",
 	} {
 		if got := names(quick(t, "-backend", backend)); got != want {
@@ -53,7 +53,8 @@ func TestCommand_MeasuresRedis(t *testing.T) {
 	}
 	const want = "run/floor run/setnx run_us peer:redsync/ours peer:redislock/ours peer:rueidislock/ours " +
 		"skip/floor skip_us handoff/raw handoff_p50_ms peer:rueidislock_handoff/ours peer:redsync_handoff/ours " +
-		"contended8_runs_per_s contended8_apart_runs_per_s"
+		"contended8_runs_per_s contended8_apart_runs_per_s group/single group10/single strategic/run runkey/run " +
+		"strategic_requests strategic_skip_requests list1000_ms"
 	if got := names(quick(t, "-backend", "redis")); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

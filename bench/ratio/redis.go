@@ -27,6 +27,10 @@ func redisMeasurements(t testserver.TB, s *settings) []measurement {
 		{figures: []string{"peer:redsync_handoff/ours"}, take: m.redsyncHandoff},
 		{figures: []string{"contended8_runs_per_s"}, take: m.contendTogether},
 		{figures: []string{"contended8_apart_runs_per_s"}, take: m.contendApart},
+		{figures: []string{"group/single", "group10/single", "strategic/run", "runkey/run"}, take: m.abilities},
+		{figures: []string{"strategic_requests"}, take: m.strategicRequests},
+		{figures: []string{"strategic_skip_requests"}, take: m.strategicSkipRequests},
+		{figures: []string{"list1000_ms"}, take: m.listing},
 		{figures: []string{"waiters1000_cpu_percent"}, long: true, take: m.idle},
 		{figures: []string{
 			"renew10k_lost", "renew10k_bytes_per_lease", "renew10k_goroutines", "renew10k_renewals_per_s",

@@ -88,6 +88,20 @@ func (r *recorder) forget() {
 	r.list = nil
 }
 
+func (r *recorder) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.list)
+}
+
+func (r *recorder) keep(cmds ...redis.Cmder) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, cmd := range cmds {
+		r.list = append(r.list, slices.Clone(cmd.Args()))
+	}
+}
+
 // commands returns what was sent, if it was nothing but scripts by their hashes.
 func (r *recorder) commands(token string) ([]command, error) {
 	r.mu.Lock()
@@ -109,15 +123,16 @@ func (r *recorder) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 // ProcessPipelineHook implements [redis.Hook].
 func (r *recorder) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		r.keep(cmds...)
+		return next(ctx, cmds)
+	}
 }
 
 // ProcessHook implements [redis.Hook].
 func (r *recorder) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		r.mu.Lock()
-		r.list = append(r.list, slices.Clone(cmd.Args()))
-		r.mu.Unlock()
+		r.keep(cmd)
 		return next(ctx, cmd)
 	}
 }

@@ -36,10 +36,16 @@ func NewRedis(t testserver.TB) *Redis {
 
 func (r *Redis) dial(t testserver.TB) *redis.Client {
 	t.Helper()
+	return r.dialWith(t, func(*redis.Options) {})
+}
+
+func (r *Redis) dialWith(t testserver.TB, change func(opts *redis.Options)) *redis.Client {
+	t.Helper()
 	opts, err := redis.ParseURL(r.server.URL())
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
+	change(opts)
 	client := redis.NewClient(opts)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
@@ -59,6 +65,9 @@ func (r *Redis) elector(t testserver.TB, client *redis.Client, opts ...leader.Op
 
 // Run returns a RunIfLeader.
 func (r *Redis) Run(t testserver.TB) Op { return run(r.elector(t, r.client), "run") }
+
+// RunKeyRun returns a RunIfLeader with another run key each time.
+func (r *Redis) RunKeyRun(t testserver.TB) Op { return runOnce(r.elector(t, r.client), "run-key") }
 
 // Floor returns the two scripts that the driver sends for a RunIfLeader, by the raw client.
 func (r *Redis) Floor(t testserver.TB) Op {
@@ -89,7 +98,7 @@ func (r *Redis) Setnx() Op {
 // Skip returns a RunIfLeader while another holds the name.
 func (r *Redis) Skip(t testserver.TB) Op {
 	hold(t, r.elector(t, r.client), "skip")
-	return skip(r.elector(t, r.client), "skip")
+	return skip(r.elector(t, r.client), "skip", leader.Contended)
 }
 
 // SkipFloor returns the script that the driver sends for an acquisition, while another holds the key, by the raw

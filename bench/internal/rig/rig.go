@@ -4,6 +4,7 @@ package rig
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"time"
@@ -22,14 +23,18 @@ const owner = "node-1"
 // An Op is work to be timed. It is done by one goroutine at a time unless it says otherwise.
 type Op = func(ctx context.Context) error
 
-func newElector(t testserver.TB, d backend.Driver, opts ...leader.Option) *leader.Single {
-	t.Helper()
-	all := []leader.Option{
+// options are those of every elector, and then more.
+func options(more ...leader.Option) []leader.Option {
+	return append([]leader.Option{
 		leader.WithLeaseTime(lease),
 		leader.WithNodeID(owner),
 		leader.WithLogger(slog.New(slog.DiscardHandler)),
-	}
-	elector, err := leader.New(d, append(all, opts...)...)
+	}, more...)
+}
+
+func newElector(t testserver.TB, d backend.Driver, opts ...leader.Option) *leader.Single {
+	t.Helper()
+	elector, err := leader.New(d, options(opts...)...)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -40,21 +45,30 @@ func nothing(context.Context) error { return nil }
 
 // run is a RunIfLeader that has to lead.
 func run(elector leader.Runner, name string) Op {
+	return func(ctx context.Context) error { return lead(ctx, elector, name) }
+}
+
+// runOnce is run with another run key each time.
+func runOnce(elector leader.Runner, name string) Op {
 	return func(ctx context.Context) error {
-		result, err := elector.RunIfLeader(ctx, name, nothing)
-		if err == nil && !result.OK() {
-			err = fmt.Errorf("did not lead %q: %v", name, result)
-		}
-		return err
+		return lead(ctx, elector, name, leader.WithRunKey(rand.Text(), lease))
 	}
 }
 
-// skip is a RunIfLeader that has to be skipped.
-func skip(elector leader.Runner, name string) Op {
+func lead(ctx context.Context, elector leader.Runner, name string, opts ...leader.RunOption) error {
+	result, err := elector.RunIfLeader(ctx, name, nothing, opts...)
+	if err == nil && !result.OK() {
+		err = fmt.Errorf("did not lead %q: %v", name, result)
+	}
+	return err
+}
+
+// skip is a RunIfLeader that has to be skipped for that reason.
+func skip(elector leader.Runner, name string, reason leader.SkipReason) Op {
 	return func(ctx context.Context) error {
 		result, err := elector.RunIfLeader(ctx, name, nothing)
-		if err == nil && result.Outcome != leader.Skipped {
-			err = fmt.Errorf("was not skipped on %q: %v", name, result)
+		if err == nil && result.Reason != reason {
+			err = fmt.Errorf("was not skipped on %q as %v: %v", name, reason, result)
 		}
 		return err
 	}

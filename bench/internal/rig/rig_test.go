@@ -6,6 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/goleader/leader"
+	"github.com/goleader/leader/backend"
+	"github.com/goleader/leader/backend/local"
 	"github.com/goleader/leader/bench/internal/contest"
 )
 
@@ -13,8 +18,15 @@ func TestRedis_EveryOpCanBeRepeated(t *testing.T) {
 	r := NewRedis(t)
 	for name, op := range map[string]Op{
 		"run": r.Run(t), "floor": r.Floor(t), "setnx": r.Setnx(), "skip": r.Skip(t), "skip floor": r.SkipFloor(t),
+		"group": r.GroupRun(t, 3), "strategic": r.StrategicRun(t), "run key": r.RunKeyRun(t), "listing": r.Listing(t, 20),
 		"redsync": r.Redsync(), "redislock": r.Redislock(), "rueidislock": r.Rueidislock(t),
 	} {
+		t.Run(name, func(t *testing.T) { repeat(t, op) })
+	}
+}
+
+func TestLocal_EveryOpCanBeRepeated(t *testing.T) {
+	for name, op := range map[string]Op{"run": LocalRun(t), "group": LocalGroupRun(t, 3), "cancel cause": CancelCause} {
 		t.Run(name, func(t *testing.T) { repeat(t, op) })
 	}
 }
@@ -68,6 +80,45 @@ func TestRedis_Record_SendsWhatTheDriverSends(t *testing.T) {
 	}
 	if err := s.release.send(t.Context(), r.client, "first"); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestRedis_Count_TellsTheRequestsOfEach(t *testing.T) {
+	r := NewRedis(t)
+	for name, c := range map[string]struct {
+		count Count
+		want  float64
+	}{
+		"a plain run":      {r.count(t, func(d backend.Driver) Op { return run(newElector(t, d), "counted") }), 2},
+		"a preferred node": {r.StrategicRequests(t), 3}, // the listing
+		"one that is not":  {r.StrategicSkipRequests(t), 0},
+	} {
+		if got, err := c.count(t.Context(), 5); err != nil || got != c.want {
+			t.Errorf("%s: %v requests each, %v, want %v", name, got, err, c.want)
+		}
+	}
+}
+
+func TestRecorder_KeepsTheCommandsOfPipelines(t *testing.T) {
+	var rec recorder
+	send := rec.ProcessPipelineHook(func(context.Context, []redis.Cmder) error { return nil })
+	commands := []redis.Cmder{redis.NewCmd(t.Context(), "ping"), redis.NewCmd(t.Context(), "echo", "text")}
+	if err := send(t.Context(), commands); err != nil || rec.count() != 2 {
+		t.Errorf("%d commands, %v, want 2", rec.count(), err)
+	}
+}
+
+func TestSkip_DemandsTheReason(t *testing.T) {
+	store := local.New()
+	hold(t, newElector(t, store), "held")
+	other := newElector(t, store)
+	if err := skip(other, "held", leader.Contended)(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for name, reason := range map[string]leader.SkipReason{"held": leader.NotPreferred, "free": leader.Contended} {
+		if err := skip(other, name, reason)(t.Context()); err == nil {
+			t.Errorf("%s: a skip as %v was seen", name, reason)
+		}
 	}
 }
 

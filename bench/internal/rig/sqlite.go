@@ -12,6 +12,7 @@ import (
 
 	_ "modernc.org/sqlite" // the database driver
 
+	"github.com/goleader/leader"
 	"github.com/goleader/leader/backend/sqliteleader"
 	"github.com/goleader/leader/backend/sqlleader"
 	"github.com/goleader/leader/bench/internal/contest"
@@ -43,7 +44,7 @@ func (s *SQLite) Run(t testserver.TB) Op { return run(newElector(t, s.driver(t, 
 // Skip returns a RunIfLeader while another holds the name.
 func (s *SQLite) Skip(t testserver.TB) Op {
 	hold(t, newElector(t, s.driver(t, "skip.db")), "skip")
-	return skip(newElector(t, s.driver(t, "skip.db")), "skip")
+	return skip(newElector(t, s.driver(t, "skip.db")), "skip", leader.Contended)
 }
 
 // Handoff returns the hand-off between two electors, each with a handle of its own. A waiter looks every 20 ms, so the
@@ -76,6 +77,9 @@ func (s *SQLite) SkipFloor(t testserver.TB) Op {
 	return r.look
 }
 
+// rowKey is the key of the rows.
+const rowKey = "floor"
+
 // rows are the leases of one key, made by the driver's statements without the driver.
 type rows struct {
 	dialect              sqlleader.Dialect
@@ -96,7 +100,7 @@ func (s *SQLite) newRows(t testserver.TB, file string) *rows {
 	db.SetMaxIdleConns(4)
 	r := &rows{dialect: sqlleader.SQLite()}
 	r.values = map[sqlleader.Arg]any{
-		sqlleader.Key: "floor", sqlleader.Owner: owner, sqlleader.Metadata: "", sqlleader.SeenToken: "",
+		sqlleader.Key: rowKey, sqlleader.Owner: owner, sqlleader.Metadata: "", sqlleader.SeenToken: "",
 		sqlleader.SeenRenewals: int64(1), // a release counts as one
 	}
 	if err := sqlleader.New(db, r.dialect, nil).Migrate(t.Context()); err != nil {
@@ -127,6 +131,7 @@ func (r *rows) take(ctx context.Context) error {
 	r.values[sqlleader.SeenFence] = r.fence
 	r.fence++
 	r.values[sqlleader.Fence] = r.fence
+	r.values[sqlleader.From], r.values[sqlleader.To] = "", "" // it is no group
 	return r.exec(ctx, r.write, r.dialect.Acquire.Args, lease)
 }
 
@@ -143,10 +148,13 @@ func (r *rows) exec(ctx context.Context, stmt *sql.Stmt, args []sqlleader.Arg, t
 }
 
 func (r *rows) look(ctx context.Context) error {
+	var name string
 	var text [4]string
 	var number [8]int64
-	return r.read.QueryRowContext(ctx, r.list(r.dialect.Read.Args, 0)...).Scan(&number[0], &text[0], &text[1], &text[2],
-		&number[1], &number[2], &number[3], &number[4], &number[5], &number[6], &number[7], &text[3])
+	r.values[sqlleader.From], r.values[sqlleader.To] = rowKey, rowKey+" "
+	return r.read.QueryRowContext(ctx, r.list(r.dialect.Read.Args, 0)...).Scan(&name, &number[0],
+		&text[0], &text[1], &text[2], &number[1], &number[2], &number[3], &number[4], &number[5], &number[6], &number[7],
+		&text[3])
 }
 
 func (r *rows) list(args []sqlleader.Arg, ttl time.Duration) []any {

@@ -1,0 +1,104 @@
+package backendtest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// shownFaults is how many faults are shown: one defect causes thousands.
+const shownFaults = 10
+
+// oracle is the parent of the processes.
+type oracle struct {
+	seats   []*seat
+	changed map[int]moment // when the processes were told each number of slots
+}
+
+// watch lets the processes contend for one number of slots after another, while faults happen to them.
+func (o *oracle) watch(t *testing.T, phase time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var tormenting sync.WaitGroup
+	defer func() {
+		cancel()
+		tormenting.Wait()
+	}()
+	o.changed = make(map[int]moment)
+	for i, slots := range oracleSlots() {
+		o.changed[slots] = thisMoment()
+		for _, s := range o.seats {
+			s.tell(slots)
+		}
+		if i == 0 {
+			until(t, "a goroutine of every process has led", func() bool {
+				return !slices.ContainsFunc(o.seats, func(s *seat) bool { return s.reports() == 0 })
+			})
+			for _, s := range o.seats {
+				tormenting.Go(func() { s.torment(ctx) })
+			}
+		}
+		<-time.After(phase)
+	}
+}
+
+// end lets the processes end, and returns all tenures.
+func (o *oracle) end(t testing.TB) tenures {
+	t.Helper()
+	var all tenures
+	for _, s := range o.seats {
+		s.end()
+		for _, err := range s.errs {
+			t.Error(err)
+		}
+		all = slices.AppendSeq(all, maps.Values(s.tenures))
+	}
+	return all
+}
+
+// judge reports what must not be, and prints what was counted.
+func (o *oracle) judge(t testing.TB, all tenures) {
+	t.Helper()
+	most, faults := all.count()
+	faults = append(faults, all.fences()...)
+	for _, fault := range faults[:min(len(faults), shownFaults)] {
+		t.Error(fault)
+	}
+	if more := len(faults) - shownFaults; more > 0 {
+		t.Errorf("and %d more", more)
+	}
+	slots := oracleSlots()
+	for _, n := range slots {
+		t.Logf("N = %d: at most %d concurrent holders", n, most[n])
+		if most[n] < n {
+			t.Errorf("N = %d: at most %d held at one time, want that all slots are in use", n, most[n])
+		}
+	}
+	last := slots[len(slots)-1]
+	if settled := all.lastAbove(last); settled > o.changed[last] {
+		t.Logf("it settled at N = %d when the last elector with more slots had released, %v after the change", last,
+			rounded(settled.since(o.changed[last])))
+	}
+	t.Logf("%d holdings by %d goroutines in %d processes; faults: %s", len(all),
+		oracleProcesses*oracleElectors*oracleContenders, oracleProcesses, o.faults())
+}
+
+// faults says how many of each there have been.
+func (o *oracle) faults() string {
+	sum := make(map[string]int)
+	for _, s := range o.seats {
+		for name, n := range s.faults {
+			sum[name] += n
+		}
+	}
+	var words []string
+	for _, name := range slices.Sorted(maps.Keys(sum)) {
+		words = append(words, fmt.Sprintf("%d × %s", sum[name], name))
+	}
+	return strings.Join(words, ", ")
+}
