@@ -73,6 +73,9 @@ func (s *seeker) acquire(ctx context.Context) (*hold, error) {
 		return h, nil
 	}
 	defer s.e.leave(s.queue)
+	if ctx.Err() != nil {
+		err = interrupted(ctx, "acquire", s.hold.call.name) // whatever was found meanwhile
+	}
 	if s.doubt {
 		s.gaveUp.Store(true)
 		await(s.e.clean(ctx, s.hold.request()), grace)

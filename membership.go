@@ -73,7 +73,7 @@ func (s *Strategic) Enroll(ctx context.Context, name string, c Candidate) (*Memb
 		return nil, err
 	}
 	o.mu.Lock()
-	o.member = m
+	o.member, o.view = m, nil // the view is older than the seat
 	o.mu.Unlock()
 	ctx, m.stop = context.WithCancel(ctx)
 	go m.beat(ctx)

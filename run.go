@@ -142,8 +142,8 @@ func (e *engine) campaign(ctx context.Context, c call, lead Action) error {
 		case interruptedIn, lostIn(r) && ctx.Err() != nil:
 			return errors.Join(interrupted(ctx, "campaign", c.name), ownError(r.Err))
 		case lostIn(r):
-			if r.Err != nil {
-				e.warnOf(ctx, "leading ended with an error after its lease was lost", c.name, r.Err)
+			if own := ownError(r.Err); own != nil {
+				e.warnOf(ctx, "leading ended with an error after its lease was lost", c.name, own)
 			}
 		case r.Err != nil:
 			return r.Err

@@ -49,7 +49,6 @@ type Backend struct {
 	publish string // the command
 	invalid error  // why the options are refused
 	notices *notifier
-	timely  *punctual
 }
 
 var (
@@ -83,25 +82,27 @@ func New(client redis.UniversalClient, opts *Options) *Backend {
 	}
 	b.invalid = backend.WithKind(errors.Join(checkClient(client), b.options.check(client)), backend.Misconfigured)
 	b.notices = newNotifier(b)
-	b.timely = newPunctual(client)
 	return b
 }
 
 // Name returns "redis".
 func (b *Backend) Name() string { return "redis" }
 
-// Limits returns the bounds of a TTL. Calls may outlive the cancellation of their context, which go-redis does not notice
-// when a connection is silent. They end with its deadline, but for a cluster client without ContextTimeoutEnabled.
+// Limits returns the bounds of a TTL. Calls may outlive their context, whose end go-redis does not notice when a connection
+// is silent. With ContextTimeoutEnabled in the client's options they keep its deadline.
 func (b *Backend) Limits() backend.Limits {
-	return backend.Limits{MinTTL: minTTL, MaxTTL: maxTTL, Blocking: true, Punctual: b.timely.heeds}
+	return backend.Limits{MinTTL: minTTL, MaxTTL: maxTTL, Blocking: true, Punctual: heedsDeadlines(b.client)}
 }
 
-// by returns the client for a call on ctx.
-func (b *Backend) by(ctx context.Context) redis.UniversalClient {
-	if c := b.timely.by(ctx); c != nil {
-		return c
+// heedsDeadlines reports whether the client's calls end with the deadline of their context.
+func heedsDeadlines(client redis.UniversalClient) bool {
+	switch c := client.(type) {
+	case *redis.Client:
+		return c != nil && c.Options().ContextTimeoutEnabled
+	case *redis.ClusterClient:
+		return c != nil && c.Options().ContextTimeoutEnabled
 	}
-	return b.client
+	return false
 }
 
 // Check reports everything that is wrong with the client and the options, of kind [backend.Misconfigured].

@@ -26,7 +26,7 @@ func connect(t testing.TB, server *testserver.Server) *redis.Client {
 
 func connectTo(t testing.TB, addr, password string) *redis.Client {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: addr, Password: password})
+	client := redis.NewClient(&redis.Options{Addr: addr, Password: password, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }

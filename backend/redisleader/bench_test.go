@@ -69,7 +69,8 @@ func ratio(b *testing.B, medians map[string]time.Duration, above, below string) 
 func benchClient(b *testing.B) *redis.Client {
 	b.Helper()
 	client := redis.NewClient(&redis.Options{
-		Addr: testserver.Redis(b, testserver.RedisConfig("appendonly no")).Addr(),
+		Addr:                  testserver.Redis(b, testserver.RedisConfig("appendonly no")).Addr(),
+		ContextTimeoutEnabled: true,
 	})
 	b.Cleanup(func() { _ = client.Close() })
 	return client

@@ -1,6 +1,9 @@
 // Package redisleader is the backend for Redis and Valkey, over the user's own go-redis client.
 //
-//	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+//	client := redis.NewClient(&redis.Options{
+//		Addr:                  "localhost:6379",
+//		ContextTimeoutEnabled: true, // see Limits
+//	})
 //	b := redisleader.New(client, nil)
 //	defer b.Close()
 //	elector, err := leader.New(b)
@@ -86,10 +89,9 @@
 // # Limits
 //
 // A TTL is between 10 ms and 10 years. go-redis answers a cancelled context only after its read timeout (5 s unless
-// set) when a connection is silent, so that [backend.Limits].Blocking is set. Deadlines are kept, to within 50 ms, by
-// clients with a shorter timeout that share the user's connections; hooks that are added to the user's client later are
-// not seen by them. A cluster client cannot be shared like that: set ContextTimeoutEnabled in its options, or each
-// attempt costs two switches of goroutines more. The client repeats a command whose connection broke (MaxRetries),
+// set) when a connection is silent, so that [backend.Limits].Blocking is set. Set ContextTimeoutEnabled in the client's
+// options: its calls keep deadlines then, and an attempt near a swift server costs two switches of goroutines less, which
+// is as much as its round trip on an idle machine. The client repeats a command whose connection broke (MaxRetries),
 // which is harmless here: scripts recognise the token, or the version. A full server, and a replica, refuse to acquire,
 // renew and release.
 //

@@ -189,3 +189,33 @@ func TestBackend_Abandon_StopsAnAttemptThatArrivesLater(t *testing.T) {
 		}
 	}
 }
+
+func TestBackend_KeepsDeadlinesWhereTheClientDoes(t *testing.T) {
+	server := testserver.Redis(t)
+	deaf, _ := behind(t, server)
+	if l := deaf.Limits(); !l.Blocking || l.Punctual {
+		t.Errorf("limits %+v of a client that ignores deadlines", l)
+	}
+	proxy, err := netfault.Listen(t.Context(), server.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	b := open(t, connectTo(t, proxy.Addr(), ""), nil)
+	if l := b.Limits(); !l.Punctual {
+		t.Fatalf("limits %+v of a client that keeps deadlines", l)
+	}
+	inspect(t, b, "warm-up")
+	proxy.Freeze()
+	defer proxy.Thaw()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	if _, err := b.TryAcquire(ctx, request("a", long)); err == nil {
+		t.Fatal("a frozen server answered")
+	}
+	// The client's own timeout is 5 s.
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("returned after %v, want soon after 100ms", took)
+	}
+}

@@ -118,7 +118,7 @@ func (l *listing) inspect(ctx context.Context, records []string) ([][]any, error
 }
 
 func (l *listing) pipeline(ctx context.Context, eval eval, records []string) ([][]any, error) {
-	pipe := l.backend.by(ctx).Pipeline()
+	pipe := l.backend.client.Pipeline()
 	answers := make([]*redis.Cmd, len(records))
 	for i, record := range records {
 		answers[i] = eval(ctx, pipe, []string{record}, strconv.Itoa(l.all))
@@ -141,7 +141,7 @@ func (l *listing) pipeline(ctx context.Context, eval eval, records []string) ([]
 func (b *Backend) primaries(ctx context.Context) ([]redis.UniversalClient, error) {
 	cluster, ok := b.client.(*redis.ClusterClient)
 	if !ok {
-		return []redis.UniversalClient{b.by(ctx)}, nil
+		return []redis.UniversalClient{b.client}, nil
 	}
 	var mu sync.Mutex
 	var nodes []redis.UniversalClient

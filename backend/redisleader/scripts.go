@@ -74,7 +74,7 @@ func (b *Backend) run(ctx context.Context, script *redis.Script, keys []string, 
 	if err := b.ready(ctx); err != nil {
 		return nil, err
 	}
-	reply, err := script.Run(ctx, b.by(ctx), keys, args...).Result()
+	reply, err := script.Run(ctx, b.client, keys, args...).Result()
 	if err != nil {
 		return nil, b.classify(ctx, err)
 	}
@@ -116,7 +116,7 @@ func (b *Backend) pipeline(ctx context.Context, eval eval, keys []string, args [
 		// 0 would mean to wait for ever.
 		timeout = max(time.Millisecond, min(timeout, time.Until(end)))
 	}
-	pipe := b.by(ctx).Pipeline()
+	pipe := b.client.Pipeline()
 	script := eval(ctx, pipe, keys, args...)
 	wait := pipe.Do(ctx, "wait", b.options.MinReplicas, timeout.Milliseconds())
 	if _, err := pipe.Exec(ctx); err != nil {

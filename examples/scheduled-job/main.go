@@ -52,6 +52,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
+	options.ContextTimeoutEnabled = true // requests end with their deadlines, see redisleader
 	client := redis.NewClient(options)
 	defer client.Close()
 	elector, err := leader.New(redisleader.New(client, nil), electorOptions()...)

@@ -45,6 +45,7 @@ func (r *Redis) dialWith(t testserver.TB, change func(opts *redis.Options)) *red
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
+	opts.ContextTimeoutEnabled = true // as redisleader's package comment recommends
 	change(opts)
 	client := redis.NewClient(opts)
 	t.Cleanup(func() { _ = client.Close() })
