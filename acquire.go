@@ -156,6 +156,9 @@ func (passedOver) Unwrap() error { return ErrNotElected }
 // allowed is nil if this node may try for the lease.
 func (s *seeker) allowed(ctx context.Context) error {
 	ok, err := s.hold.call.gate.allow(ctx)
+	if ctx.Err() != nil {
+		return interrupted(ctx, "acquire", s.hold.call.name)
+	}
 	if failure, failed := errors.AsType[*BackendError](err); failed {
 		s.last = &verdict{err: failure, at: s.e.clock.now()}
 		return failure

@@ -229,8 +229,8 @@ func TestGroup_Campaign_LeadsInEachSlotAndReleasesAtTheEnd(t *testing.T) {
 			g := groupOn(t, as(driverOf(store)), 2)
 			wg.Go(func() {
 				err := g.Campaign(ctx, "a", func(ctx context.Context) error {
-					o.begin(fmt.Sprint(i))
-					defer o.end(fmt.Sprint(i))
+					o.begin(strconv.Itoa(i))
+					defer o.end(strconv.Itoa(i))
 					return untilDone(ctx)
 				})
 				wantIs(t, err, context.Canceled)

@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"math"
 	"time"
 )
 
@@ -53,9 +54,7 @@ func (o *outlook) watchBetter(ctx context.Context, h *hold) {
 
 // outscored reports whether another candidate that may be elected is better enough.
 func (o *outlook) outscored(v *view) bool {
-	o.mu.Lock()
-	m := o.member
-	o.mu.Unlock()
+	m := o.enrolled()
 	if m == nil {
 		return false
 	}
@@ -64,5 +63,6 @@ func (o *outlook) outscored(v *view) bool {
 	if !ok {
 		return false
 	}
-	return e.Winner != m.node && e.Scores[e.Winner] > own+o.e.config.handBackBetter
+	better := e.Scores[e.Winner]
+	return e.Winner != m.node && (better > own+o.e.config.handBackBetter || math.IsNaN(own) && !math.IsNaN(better))
 }

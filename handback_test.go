@@ -210,8 +210,18 @@ func TestHandBack_DoesNotComeForLessThanTheHysteresis(t *testing.T) {
 		own, better float64
 		changes     int
 	}{
-		{10, 15, 0}, {10, 15.1, 1}, {-20, -15, 0}, {-20, -14, 1}, {10, math.NaN(), 0}, {10, math.Inf(1), 1}, {math.Inf(1), math.Inf(1), 0},
-		{math.Inf(-1), 0, 1}, {math.NaN(), 0, 1}, {math.NaN(), math.NaN(), 0}, {math.NaN(), math.Inf(-1), 1}, {10, 10, 0},
+		{10, 15, 0},
+		{10, 15.1, 1},
+		{-20, -15, 0},
+		{-20, -14, 1},
+		{10, math.NaN(), 0},
+		{10, math.Inf(1), 1},
+		{math.Inf(1), math.Inf(1), 0},
+		{math.Inf(-1), 0, 1},
+		{math.NaN(), 0, 1},
+		{math.NaN(), math.NaN(), 0},
+		{math.NaN(), math.Inf(-1), 1},
+		{10, 10, 0},
 	}
 	for _, row := range rows {
 		t.Run(fmt.Sprint(row.own, " ", row.better), func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +16,14 @@ import (
 
 // seatFormat is the major version of a candidate's record.
 const seatFormat = 1
+
+// sitTries is how often a node tries to take its seat while somebody else keeps changing it.
+const sitTries = 5
+
+// maxRecord is the longest value of a record.
+const maxRecord = 16 << 10
+
+var errForeignSeat = errors.New("the seat has a record of another format")
 
 // seat is a candidate as the store has it. Only the candidate's own node writes it, by compare-and-set.
 type seat struct {
@@ -27,10 +36,12 @@ type seat struct {
 	version string
 }
 
-// readSeat reads a record. What another release wrote in another way is no candidate.
-func readSeat(r backend.Record) (seat, bool) {
+// readSeat reads a record of a set. What another release wrote in another way is no candidate, nor is what claims to be
+// one under another's key.
+func readSeat(set string, r backend.Record) (seat, bool) {
 	var s seat
-	if err := json.Unmarshal(r.Value, &s); err != nil || s.Format != seatFormat || s.Node == "" {
+	err := json.Unmarshal(r.Value, &s)
+	if err != nil || s.Format != seatFormat || s.Node == "" || r.Key != set+escape(s.Node) {
 		return seat{}, false
 	}
 	s.version = r.Version
@@ -40,18 +51,19 @@ func readSeat(r backend.Record) (seat, bool) {
 // Membership is an enrolled candidate. Its heartbeat runs until Leave, until the enrolment's ctx ends, or until the node
 // is enrolled anew elsewhere. All methods may be called concurrently.
 type Membership struct {
-	o     *outlook
-	node  string
-	key   string
-	stop  context.CancelFunc
-	ended chan struct{} // closed when the heartbeat has ended
+	o         *outlook
+	node      string
+	enrolment string
+	replaces  string // the enrolment from which it took the seat over
+	key       string
+	stop      context.CancelFunc
+	ended     chan struct{} // closed when the heartbeat has ended
 
 	writing sync.Mutex // one write at a time; held during a request
 
-	mu    sync.Mutex
-	seat  seat // as it is to be written, with the version that the store has
-	dirty bool // something is to be told before the next heartbeat is due
-	err   error
+	mu   sync.Mutex // after the outlook's
+	seat seat       // as it is to be written, with the version that the store has
+	err  error
 }
 
 // Enroll implements [StrategicElector].
@@ -68,13 +80,12 @@ func (s *Strategic) Enroll(ctx context.Context, name string, c Candidate) (*Memb
 	c.Metadata = maps.Clone(c.Metadata)
 	o := s.outlook(name)
 	m := &Membership{o: o, node: c.Node, key: o.set + escape(c.Node), ended: make(chan struct{})}
-	m.seat = seat{Candidate: c, Format: seatFormat, Enrolment: newToken()}
+	m.enrolment = newToken()
+	m.seat = seat{Candidate: c, Format: seatFormat, Enrolment: m.enrolment}
 	if err := m.sit(ctx); err != nil {
 		return nil, err
 	}
-	o.mu.Lock()
-	o.member, o.view = m, nil // the view is older than the seat
-	o.mu.Unlock()
+	o.seated(m)
 	ctx, m.stop = context.WithCancel(ctx)
 	go m.beat(ctx)
 	return m, nil
@@ -83,7 +94,7 @@ func (s *Strategic) Enroll(ctx context.Context, name string, c Candidate) (*Memb
 // sit takes the seat of the node, with all that is known of it, or a new one. Only a node that is enrolled over and over
 // makes it try for long.
 func (m *Membership) sit(ctx context.Context) error {
-	for {
+	for try := 1; ; try++ {
 		v, err := m.o.refresh(ctx)
 		if err != nil {
 			return err
@@ -95,12 +106,19 @@ func (m *Membership) sit(ctx context.Context) error {
 		} else if m.seat.Registered.IsZero() {
 			m.seat.Registered = v.now
 		}
-		m.seat.version = old.version
+		m.seat.version, m.replaces = old.version, old.Enrolment
 		m.mu.Unlock()
+		if slices.Contains(v.foreign, m.key) {
+			return m.o.e.failure("record", m.o.name, backend.WithKind(errForeignSeat, backend.Misconfigured))
+		}
 		err = m.write(ctx)
 		if !errors.Is(err, backend.ErrConflict) {
 			return err
 		}
+		if try == sitTries {
+			return m.o.e.failure("record", m.o.name, err)
+		}
+		pause(ctx, minPause)
 	}
 }
 
@@ -117,16 +135,20 @@ func (m *Membership) write(ctx context.Context) error {
 	m.mu.Lock()
 	value, err := json.Marshal(&m.seat)
 	r := backend.Record{Key: m.key, Version: m.seat.version, Value: value, TTL: m.o.e.config.candidateTTL}
-	m.dirty = false
 	m.mu.Unlock()
+	if err == nil && len(value) > maxRecord {
+		err = fmt.Errorf("%w: metadata: %d bytes when encoded, at most %d are allowed",
+			ErrInvalidOption, len(value), maxRecord)
+	}
 	if err != nil {
 		return fmt.Errorf("leader: enroll %q: %w", m.o.name, err)
 	}
-	version, err := m.o.e.putRecord(ctx, m.o.name, r)
+	bounded, cancel := context.WithTimeout(ctx, m.o.heartbeat()/2)
+	defer cancel()
+	version, err := m.o.e.putRecord(bounded, m.o.name, r)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err != nil {
-		m.dirty = true
 		return err
 	}
 	m.seat.version = version
@@ -137,13 +159,17 @@ func (m *Membership) write(ctx context.Context) error {
 func (m *Membership) beat(ctx context.Context) {
 	defer close(m.ended)
 	defer m.unsit(ctx)
+	period := m.o.heartbeat()
 	for {
-		period := m.o.heartbeat()
 		pause(ctx, period-period/10+rand.N(period/10+1))
 		if ctx.Err() != nil {
 			return
 		}
-		if err := m.publish(ctx); errors.Is(err, ErrReplaced) {
+		err := m.publish(ctx)
+		if period = m.o.heartbeat(); err != nil {
+			period /= 3
+		}
+		if errors.Is(err, ErrReplaced) {
 			m.mu.Lock()
 			m.err = err
 			m.mu.Unlock()
@@ -187,8 +213,17 @@ func (m *Membership) unsit(ctx context.Context) {
 	r := backend.Record{Key: m.key, Version: m.seat.version}
 	replaced := m.err != nil
 	m.mu.Unlock()
-	if !replaced {
-		_ = m.o.e.deleteRecord(context.WithoutCancel(ctx), m.o.name, r) // it expires otherwise
+	if replaced {
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	if err := m.o.e.deleteRecord(ctx, m.o.name, r); !errors.Is(err, backend.ErrConflict) {
+		return // it expires otherwise
+	}
+	if v, err := m.o.refresh(ctx); err == nil && v.has(m) { // the answer to the last heartbeat was lost
+		now, _ := v.find(m.node)
+		r.Version = now.version
+		_ = m.o.e.deleteRecord(ctx, m.o.name, r)
 	}
 }
 
@@ -249,10 +284,16 @@ func (m *Membership) finished(ctx context.Context, err error) {
 	case err == nil:
 		m.seat.LastOK = now
 		m.seat.Successes++
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+	case ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
 	default:
 		m.seat.Failures++
 	}
+}
+
+func (m *Membership) excludedUntil() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.seat.ExcludedUntil
 }
 
 // sitOut lets others be preferred for one candidate TTL, and tells them before the lease is released.

@@ -28,15 +28,17 @@ type outlook struct {
 // view is a listing of the candidates.
 type view struct {
 	candidates []seat
+	foreign    []string  // keys of records that are no candidates
 	now        time.Time // by the store's clock
 	at         instant   // when it came
 }
 
-// idle is since when a preferred candidate leaves a free lease untaken.
+// idle is for how long a preferred candidate leaves a lease untaken that this node wants.
 type idle struct {
 	node  string
 	start time.Time // its last start, which moves when it takes the lease for a short while
-	since instant
+	first instant   // when this node was refused for it
+	last  instant
 }
 
 // heartbeat is the time between two heartbeats of a candidate.
@@ -48,17 +50,37 @@ func (o *outlook) allow(ctx context.Context) (bool, error) {
 	o.mu.Lock()
 	member, v := o.member, o.view
 	o.mu.Unlock()
-	if member != nil && v != nil && v.at.until(o.e.clock.now()) < o.heartbeat() && o.winner(v) != member.node {
-		return false, nil
+	if member == nil || v == nil || v.at.until(o.e.clock.now()) >= o.heartbeat() || !v.has(member) ||
+		o.winner(v) == member.node {
+		var err error
+		if v, err = o.refresh(ctx); err != nil {
+			return false, err
+		}
 	}
-	v, err := o.refresh(ctx)
-	switch {
-	case err != nil:
-		return false, err
-	case member == nil:
+	if member == nil {
 		return len(v.candidates) == 0, nil
 	}
-	return o.winner(v) == member.node, nil
+	winner := o.winner(v)
+	if winner == member.node {
+		return true, nil
+	}
+	o.refused(v, winner)
+	return false, nil
+}
+
+// refused notes that this node wants the lease, and leaves it to the winner.
+func (o *outlook) refused(v *view, winner string) {
+	s, ok := v.find(winner)
+	now := o.e.clock.now()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case !ok:
+	case o.idle.node != s.Node, !o.idle.start.Equal(s.LastStart):
+		o.idle = idle{node: s.Node, start: s.LastStart, first: now, last: now}
+	default:
+		o.idle.last = now
+	}
 }
 
 // refresh lists the candidates.
@@ -72,8 +94,10 @@ func (o *outlook) refresh(ctx context.Context) (*view, error) {
 	}
 	v := &view{now: list.now, at: o.e.clock.now()}
 	for _, r := range list.records {
-		if s, ok := readSeat(r); ok {
+		if s, ok := readSeat(o.set, r); ok {
 			v.candidates = append(v.candidates, s)
+		} else {
+			v.foreign = append(v.foreign, r.Key)
 		}
 	}
 	o.mu.Lock()
@@ -91,6 +115,27 @@ func (o *outlook) forget() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.view = nil
+}
+
+// seated makes m the member of this elector. From one that it replaces it takes what the store was not told yet.
+func (o *outlook) seated(m *Membership) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if old := o.member; old != nil && old.enrolment == m.replaces {
+		old.mu.Lock()
+		seat := old.seat
+		old.mu.Unlock()
+		m.mu.Lock()
+		m.seat.inherit(seat)
+		m.mu.Unlock()
+	}
+	o.member = m
+}
+
+// has reports whether the view is from after m took its seat.
+func (v *view) has(m *Membership) bool {
+	s, ok := v.find(m.node)
+	return ok && s.Enrolment == m.enrolment
 }
 
 func (v *view) find(node string) (seat, bool) {
@@ -111,11 +156,17 @@ func (o *outlook) election(v *view) Election {
 	now := v.time(o.e.clock.now())
 	o.mu.Lock()
 	passed := maps.Clone(o.passed)
+	var own string
+	var excluded time.Time
+	if o.member != nil {
+		own, excluded = o.member.node, o.member.excludedUntil() // also if the store could not be told
+		delete(passed, own)                                     // its own try is all that it takes
+	}
 	o.mu.Unlock()
 	why := make(map[string]string)
 	for _, s := range v.candidates {
 		switch _, untaken := passed[s.Node]; {
-		case s.ExcludedUntil.After(now):
+		case s.ExcludedUntil.After(now), s.Node == own && excluded.After(now):
 			why[s.Node] = "sits out after it resigned"
 		case untaken:
 			why[s.Node] = "leaves the lease untaken"
@@ -142,16 +193,12 @@ func (o *outlook) election(v *view) Election {
 func (o *outlook) observe(ctx context.Context, v *view) {
 	winner, ok := v.find(o.winner(v))
 	h, err := o.e.inspect(ctx, o.key)
-	now := o.e.clock.now()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	seen := idle{node: winner.Node, start: winner.LastStart, since: now}
 	switch {
-	case err != nil, !ok, !h.Free():
+	case err != nil, !ok, !h.Free(), o.idle.node != winner.Node, !o.idle.start.Equal(winner.LastStart):
 		o.idle = idle{}
-	case o.idle.node != seen.node, !o.idle.start.Equal(seen.start):
-		o.idle = seen
-	case o.idle.since.until(now) >= o.e.config.fallbackAfter:
+	case o.idle.first.until(o.idle.last) >= o.e.config.fallbackAfter:
 		if o.passed == nil {
 			o.passed = make(map[string]time.Time)
 		}
@@ -166,37 +213,34 @@ func (o *outlook) recorded(action Action) Action {
 		return nil
 	}
 	return func(ctx context.Context) error {
-		o.mu.Lock()
-		m := o.member
-		o.mu.Unlock()
+		m := o.enrolled()
 		if m == nil {
 			return action(ctx)
 		}
 		m.started()
 		err := ErrNoReturn
-		defer func() { m.finished(ctx, err) }()
+		defer func() {
+			if now := o.enrolled(); now != nil {
+				m = now // which took over, if the node was enrolled anew meanwhile
+			}
+			m.finished(ctx, err)
+		}()
 		err = action(ctx)
 		return err
 	}
 }
 
-// resigning is an action whose end by its own will makes the node sit out for a while, before the lease is released.
-func (o *outlook) resigning(lead Action) Action {
-	return func(ctx context.Context) error {
-		err := lead(ctx)
-		own := ctx.Err() == nil || errors.Is(context.Cause(ctx), ErrReleased)
-		if own || errors.Is(context.Cause(ctx), ErrHandBack) {
-			o.sitOut(ctx)
-		}
-		return err
+// parting makes the node sit out for a while if its term ended by its own will, before the lease is released.
+func (o *outlook) parting(ctx context.Context, lost error) {
+	own := lost == nil || errors.Is(lost, ErrReleased) || errors.Is(lost, ErrHandBack)
+	if m := o.enrolled(); own && m != nil {
+		m.sitOut(ctx)
 	}
 }
 
-func (o *outlook) sitOut(ctx context.Context) {
+// enrolled returns the member of this elector, nil if there is none.
+func (o *outlook) enrolled() *Membership {
 	o.mu.Lock()
-	m := o.member
-	o.mu.Unlock()
-	if m != nil {
-		m.sitOut(ctx)
-	}
+	defer o.mu.Unlock()
+	return o.member
 }

@@ -42,11 +42,16 @@ func notRun(name string, err error) error { return fmt.Errorf("leader: run %q: %
 // lead runs the action under the lease, and releases it.
 func (h *hold) lead(action Action, r *RunResult) {
 	h.own.h = h
+	returned := false
 	defer func() {
 		at := h.e.clock.now()
 		r.Lost = h.errAt(at)
 		r.Lease = h.info()
 		r.Lease.Held = h.acquired.until(at)
+		if h.call.gate != nil && h.call.op == opCampaign && returned && h.ctx.Err() == nil {
+			h.call.gate.parting(h.ctx, r.Lost)
+			at = h.e.clock.now()
+		}
 		h.finish(at) //nolint:errcheck // announced; what the action did stands
 	}()
 	h.started.Store(true)
@@ -54,6 +59,7 @@ func (h *hold) lead(action Action, r *RunResult) {
 	if r.Err = action(h.own.Context()); r.Err == nil {
 		r.Outcome = Elected
 	}
+	returned = true
 }
 
 // runOnce is lead for a run with a run key, which it marks first. The error means that the action did not run.

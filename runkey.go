@@ -66,12 +66,13 @@ func (m *mark) try(ctx context.Context) (ours bool, err error) {
 	if !errors.Is(err, backend.ErrConflict) {
 		return err == nil, err
 	}
-	found, err := m.find(ctx)
+	found, findErr := m.find(ctx)
 	switch {
-	case err != nil:
-		return false, err
+	case findErr != nil:
+		return false, findErr
 	case found == nil:
-		return false, backend.ErrConflict // it was deleted, or has expired, meanwhile
+		m.record.Version = "" // it was deleted, or has expired, meanwhile
+		return false, m.h.e.failure("record", m.h.call.name, err)
 	case len(found.Value) == 0:
 		m.record.Version = found.Version
 		return true, m.put(ctx, m.record.Value, m.record.TTL)

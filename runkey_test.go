@@ -185,7 +185,7 @@ func TestRunKey_AMinLeaseKeepsTheNameAfterARun(t *testing.T) {
 
 func TestRunKey_ALostAnswerOfTheMarkIsRecognised(t *testing.T) {
 	for lost := 1; lost <= 2; lost++ {
-		t.Run(fmt.Sprint(lost), func(t *testing.T) {
+		t.Run(strconv.Itoa(lost), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDriver()
 				d.first(lost, puts, losesAnswer(errDown))
@@ -241,8 +241,9 @@ func TestRunKey_AStoreThatFailsWhileMarkingRunsNothingAndFreesTheMark(t *testing
 						return failure
 					case renews:
 						return fails(errDown)
+					default:
+						return nil
 					}
-					return nil
 				})
 				var runs atomic.Int32
 				e := electorOn(t, recording{d})
@@ -472,16 +473,26 @@ func TestRunKey_RefusesWhatBreaksItsRules(t *testing.T) {
 		"kept for less":     {run(e, leader.WithRunKey("k", -1)), []string{"WithRunKey(-1ns)", "must be positive"}},
 		"without a lease":   {run(e, noonKey(), leader.WithFailureMode(leader.FailOpenRun)), []string{"WithFailureMode(FailOpenRun)", "run key"}},
 		"by default":        {run(open, noonKey()), []string{"WithFailureMode(FailOpenRun)", "run key"}},
-		"Acquire": {func() error { _, err := e.Acquire(t.Context(), "a", noonKey()); return err },
-			[]string{"WithRunKey", "RunIfLeader alone"}},
-		"Campaign": {func() error { return e.Campaign(t.Context(), "a", nothing, noonKey()) },
-			[]string{"WithRunKey", "RunIfLeader alone"}},
-		"constructor": {func() error { _, err := leader.New(recording{d}, noonKey()); return err },
-			[]string{`WithRunKey("noon")`, "belongs to one call"}},
-		"group's constructor": {func() error { _, err := leader.NewGroup(recording{d}, 2, noonKey()); return err },
-			[]string{`WithRunKey("noon")`, "belongs to one call"}},
-		"retry in Campaign": {func() error { return e.Campaign(t.Context(), "a", nothing, leader.WithRetryFailedRun()) },
-			[]string{"WithRetryFailedRun"}},
+		"Acquire": {
+			func() error { _, err := e.Acquire(t.Context(), "a", noonKey()); return err },
+			[]string{"WithRunKey", "RunIfLeader alone"},
+		},
+		"Campaign": {
+			func() error { return e.Campaign(t.Context(), "a", nothing, noonKey()) },
+			[]string{"WithRunKey", "RunIfLeader alone"},
+		},
+		"constructor": {
+			func() error { _, err := leader.New(recording{d}, noonKey()); return err },
+			[]string{`WithRunKey("noon")`, "belongs to one call"},
+		},
+		"group's constructor": {
+			func() error { _, err := leader.NewGroup(recording{d}, 2, noonKey()); return err },
+			[]string{`WithRunKey("noon")`, "belongs to one call"},
+		},
+		"retry in Campaign": {
+			func() error { return e.Campaign(t.Context(), "a", nothing, leader.WithRetryFailedRun()) },
+			[]string{"WithRetryFailedRun"},
+		},
 		"retry without a key": {run(e, leader.WithRetryFailedRun()), []string{"WithRetryFailedRun"}},
 	}
 	for name, row := range rows {

@@ -131,8 +131,8 @@ func TestSlots_WaitersOfOneElectorAreServedAsSlotsBecomeFree(t *testing.T) {
 		for i := range 30 {
 			wg.Go(func() {
 				r, err := g.RunIfLeader(t.Context(), "a", func(context.Context) error {
-					o.begin(fmt.Sprint(i))
-					defer o.end(fmt.Sprint(i))
+					o.begin(strconv.Itoa(i))
+					defer o.end(strconv.Itoa(i))
 					time.Sleep(time.Second)
 					return nil
 				}, leader.WithWaitTime(time.Hour))
@@ -383,8 +383,8 @@ func TestSlots_MixedLeaseLengthsAndDeadHoldersNeverExceedThem(t *testing.T) {
 			wg.Go(func() {
 				for ctx.Err() == nil {
 					_ = g.Campaign(ctx, "a", func(ctx context.Context) error {
-						o.begin(fmt.Sprint(i))
-						defer o.end(fmt.Sprint(i))
+						o.begin(strconv.Itoa(i))
+						defer o.end(strconv.Itoa(i))
 						select {
 						case <-ctx.Done():
 						case <-time.After(rand.N(2 * l)):

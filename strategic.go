@@ -47,18 +47,22 @@ var _ StrategicElector = (*Strategic)(nil)
 // NewStrategic returns an elector that prefers candidates by a strategy. The backend must keep records
 // ([ErrUnsupported]).
 func NewStrategic(d backend.Driver, s Strategy, opts ...Option) (*Strategic, error) {
-	e, err := newEngine(d, 0, opts)
-	if s == nil {
-		err = errors.Join(err, inv("new strategic elector", fmt.Errorf("%w: the strategy is nil", ErrInvalidOption)))
+	var wrong []error
+	refuse := func(rule string) {
+		wrong = append(wrong, fmt.Errorf("leader: new strategic elector: %w: %s", ErrInvalidOption, rule))
 	}
-	if err != nil {
+	if s == nil {
+		refuse("the strategy is nil")
+	}
+	if _, ok := s.(scored); !ok && s != nil && handsBack(opts) {
+		refuse("WithHandBack: needs the strategy Scored")
+	}
+	e, err := newEngine(d, 0, opts)
+	if err := errors.Join(append(wrong, err)...); err != nil {
 		return nil, err
 	}
 	if e.records == nil {
-		return nil, inv("new strategic elector", fmt.Errorf("%w: %s keeps no records", ErrUnsupported, d.Name()))
-	}
-	if _, ok := s.(scored); !ok && e.config.given&givenHandBack != 0 {
-		return nil, inv("new strategic elector", fmt.Errorf("%w: WithHandBack: needs the strategy Scored", ErrInvalidOption))
+		return nil, fmt.Errorf("leader: new strategic elector: %w: %s keeps no records", ErrUnsupported, d.Name())
 	}
 	return &Strategic{e: e, strategy: s, outlooks: make(map[string]*outlook)}, nil
 }
@@ -85,7 +89,7 @@ func (s *Strategic) Campaign(ctx context.Context, name string, lead Action, opts
 	}
 	o := s.outlook(name)
 	c.gate = o
-	return s.e.campaign(ctx, c, o.recorded(o.resigning(o.handingBack(lead))))
+	return s.e.campaign(ctx, c, o.recorded(o.handingBack(lead)))
 }
 
 // Election implements [StrategicElector].
@@ -112,4 +116,15 @@ func (s *Strategic) outlook(name string) *outlook {
 		s.outlooks[name] = o
 	}
 	return o
+}
+
+// handsBack reports whether WithHandBack is among the options.
+func handsBack(opts []Option) bool {
+	var c config
+	for _, o := range opts {
+		if o != nil {
+			c = o.apply(c)
+		}
+	}
+	return c.given&givenHandBack != 0
 }

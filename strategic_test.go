@@ -557,10 +557,16 @@ func TestNewStrategic_RefusesWhatBreaksItsRules(t *testing.T) {
 		"hand-back in FIFO":      {leader.FIFO(), []leader.Option{leader.WithHandBack(1, time.Second)}, []string{"WithHandBack", "Scored"}},
 		"hand-back in HighestID": {leader.HighestID(), []leader.Option{leader.WithHandBack(1, time.Second)}, []string{"WithHandBack", "Scored"}},
 		"a run key":              {s, []leader.Option{leader.WithRunKey("k", time.Hour)}, []string{"WithRunKey", "belongs to one call"}},
-		"several": {nil, []leader.Option{leader.WithCandidateTTL(-1), leader.WithFallbackAfter(-1)},
-			[]string{"strategy is nil", "WithCandidateTTL(-1ns)", "WithFallbackAfter(-1ns)"}},
-		"several of all kinds": {leader.FIFO(), []leader.Option{leader.WithCandidateTTL(-1), leader.WithHandBack(1, time.Second)},
-			[]string{"WithCandidateTTL(-1ns)", "needs the strategy Scored"}},
+		"several": {
+			nil,
+			[]leader.Option{leader.WithCandidateTTL(-1), leader.WithFallbackAfter(-1)},
+			[]string{"strategy is nil", "WithCandidateTTL(-1ns)", "WithFallbackAfter(-1ns)"},
+		},
+		"several of all kinds": {
+			leader.FIFO(),
+			[]leader.Option{leader.WithCandidateTTL(-1), leader.WithHandBack(1, time.Second)},
+			[]string{"WithCandidateTTL(-1ns)", "needs the strategy Scored"},
+		},
 	}
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
