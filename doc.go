@@ -34,5 +34,8 @@
 // services: it waits as long as its context lives, leads, and campaigns again when a lease was lost. Acquire hands the
 // lease out for everything else. State and Watch tell who leads.
 //
+// [NewGroup] elects several leaders per name, each in a slot. [NewStrategic] elects, among enrolled candidates, the one
+// that a strategy prefers. [WithRunKey] makes a run happen once on all nodes.
+//
 // Electors start nothing when they are made, own no goroutine while idle, and need no Close.
 package leader

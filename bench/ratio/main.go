@@ -24,8 +24,16 @@ import (
 )
 
 func main() {
+	if os.Getenv(sleepless) != "" {
+		spin()
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := command(ctx, os.Args[1:], os.Stdout)
+	sleep, err := keepAwake(ctx)
+	if err == nil {
+		err = command(ctx, os.Args[1:], os.Stdout)
+	}
+	sleep()
 	stop()
 	switch {
 	case errors.Is(err, flag.ErrHelp):

@@ -37,12 +37,12 @@ func (r *Redis) Hold(t testserver.TB, n int, d time.Duration) (Held, error) {
 		Lost:    func(context.Context, leader.LeaseInfo, error) { lost.Add(1) },
 		Renewed: func(context.Context, leader.LeaseInfo, time.Duration) { renewals.Add(1) },
 	}))
-	before := heap()
+	before, others := heap(), float64(runtime.NumGoroutine())
 	leases, err := acquireAll(ctx, elector, n)
 	if err != nil {
 		return Held{}, err
 	}
-	h := Held{Goroutines: goroutines(ctx, d), Renewals: int(renewals.Load())}
+	h := Held{Goroutines: goroutines(ctx, d, others), Renewals: int(renewals.Load())}
 	h.Bytes = (heap() - before) / float64(n)
 	for _, l := range leases {
 		if l.Err() != nil {
@@ -93,8 +93,8 @@ func heap() float64 {
 	return float64(m.HeapAlloc)
 }
 
-// goroutines counts those of the process every now and then, for the time d or until ctx ends.
-func goroutines(ctx context.Context, d time.Duration) []float64 {
+// goroutines counts those of the process beside others every now and then, for the time d or until ctx ends.
+func goroutines(ctx context.Context, d time.Duration, others float64) []float64 {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	end := time.After(d)
@@ -102,7 +102,7 @@ func goroutines(ctx context.Context, d time.Duration) []float64 {
 	for {
 		select {
 		case <-ticker.C:
-			list = append(list, float64(runtime.NumGoroutine()))
+			list = append(list, max(0, float64(runtime.NumGoroutine())-others))
 		case <-end:
 			return list
 		case <-ctx.Done():
