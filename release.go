@@ -123,31 +123,31 @@ func (h *hold) abandon() {
 // clean frees what an attempt may have left behind: one that was given up, or whose answer came too late to be used. It
 // asks until the store has answered or the lease would be over. The channel is closed after the first try.
 func (e *engine) clean(ctx context.Context, req backend.Request) <-chan struct{} {
-	return e.cleanWith(ctx, req, e.abandonOnce)
+	return e.insist(ctx, req.TTL, func(ctx context.Context) error { return e.abandonOnce(ctx, req) })
 }
 
 // cleanKey is clean for one slot of a group.
 func (e *engine) cleanKey(ctx context.Context, req backend.Request) {
-	e.cleanWith(ctx, req, e.abandonKey)
+	e.insist(ctx, req.TTL, func(ctx context.Context) error { return e.abandonKey(ctx, req) })
 }
 
-func (e *engine) cleanWith(
-	ctx context.Context, req backend.Request, abandon func(context.Context, backend.Request) error,
-) <-chan struct{} {
+// insist makes a request in the background, again and again until it succeeds or the time of a lease has passed. The
+// channel is closed after the first try.
+func (e *engine) insist(ctx context.Context, lease time.Duration, f func(ctx context.Context) error) <-chan struct{} {
 	tried := make(chan struct{})
 	ctx = context.WithoutCancel(ctx)
 	go func() {
-		end := e.clock.now().add(req.TTL)
-		err := abandon(ctx, req)
+		end := e.clock.now().add(lease)
+		err := f(ctx)
 		close(tried)
 		var back backoff
 		for err != nil {
-			pause := back.next()
-			if e.clock.now().add(pause).reached(end) {
+			wait := back.next()
+			if e.clock.now().add(wait).reached(end) {
 				return
 			}
-			<-time.After(pause)
-			err = abandon(ctx, req)
+			<-time.After(wait)
+			err = f(ctx)
 		}
 	}()
 	return tried

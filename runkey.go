@@ -128,26 +128,9 @@ func (m *mark) takenBackBy(action Action) Action {
 
 // takeBack frees the key, at once if the store answers, else in the background until it does or the lease is over.
 func (m *mark) takeBack(ctx context.Context) {
-	if !m.asked {
-		return
+	if m.asked {
+		await(m.h.e.insist(ctx, m.h.ttl(), m.clear), maxAttempt)
 	}
-	ctx = context.WithoutCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		end := m.h.e.clock.now().add(m.h.ttl())
-		err := m.clear(ctx)
-		close(done)
-		var back backoff
-		for err != nil {
-			wait := back.next()
-			if m.h.e.clock.now().add(wait).reached(end) {
-				return
-			}
-			<-time.After(wait)
-			err = m.clear(ctx)
-		}
-	}()
-	await(done, maxAttempt)
 }
 
 // clear leaves a mark without a value, unless another run has the mark.

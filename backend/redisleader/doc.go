@@ -95,8 +95,9 @@
 // which is harmless here: scripts recognise the token, or the version. A full server, and a replica, refuse to acquire,
 // renew and release.
 //
-// [Backend.List] looks at all keys of the database, whatever they belong to, a thousand at a time. A watch is not
-// offered.
+// [Backend.List] looks at all keys of the database, whatever they belong to, a thousand at a time. A Watcher is not
+// offered, because an acquisition publishes nothing: that would cost every run a command. Package leader looks at the
+// record every second or less, and when a release is published.
 //
 // # Permissions
 //
