@@ -114,15 +114,16 @@ func (s *scheduler) done(h *hold) {
 	}
 }
 
-// failed plans the next renewal after one that failed; s.mu is held. A failure is not a loss: renewing goes on, with a
-// short backoff, until the trust deadline.
+// failed plans the next renewal after one that failed; s.mu is held. A failure is not a loss: renewing goes on until the
+// trust deadline, with a backoff that grows, but takes at most a quarter of what remains.
 func (s *scheduler) failed(h *hold, r *renewal, now instant, err error) {
 	st := &h.schedule
 	if st.removed {
 		return
 	}
 	st.backoff = min(max(2*st.backoff, h.ttl()/50), h.ttl()/10, maxAttempt)
-	st.renewAt = now.add(st.backoff/2 + rand.N(st.backoff/2+1))
+	wait := min(st.backoff, max(minPause/5, now.until(h.trustedUntil())/4))
+	st.renewAt = now.add(wait/2 + rand.N(wait/2+1))
 	if st.failing == 0 {
 		st.failing = r.sent
 	}
