@@ -25,7 +25,10 @@ func (h *hold) finish(at instant) error {
 		close(h.finished)
 	}
 	state, expires, lost := h.close(at)
-	quiet := h.e.renewals.remove(h)
+	quiet, cancel := h.e.renewals.remove(h)
+	if cancel != nil {
+		defer cancel() // it had its time to be answered
+	}
 	if lost {
 		h.announceLoss(now)
 	}

@@ -14,6 +14,7 @@ import (
 type renewal struct {
 	sent     instant
 	deadline instant // when it is no longer waited for
+	cancel   context.CancelFunc
 }
 
 // start makes a renewal on a goroutine of its own; s.mu is held. The request is bounded by a fifth of the lease and by
@@ -30,12 +31,12 @@ func (s *scheduler) start(h *hold, now instant) {
 		return
 	}
 	bound := max(time.Millisecond, min(h.ttl()/5, now.until(h.trustedUntil())/2))
-	r := &renewal{sent: now, deadline: now.add(bound)}
+	ctx, cancel := context.WithTimeout(h.values(), bound)
+	r := &renewal{sent: now, deadline: now.add(bound), cancel: cancel}
 	h.schedule.current = r
 	h.schedule.outstanding++
 	s.waiting++
 	go func() {
-		ctx, cancel := context.WithTimeout(h.values(), bound)
 		defer cancel()
 		err := h.lease.Renew(ctx, h.ttl())
 		s.answered(h, r, err)

@@ -57,11 +57,15 @@ func (s *scheduler) add(h *hold, now instant) {
 	s.put(h, s.nextEvent(h, now), now)
 }
 
-// remove stops the renewals of a lease. The channel it returns is closed when none is outstanding; nil means now.
-func (s *scheduler) remove(h *hold) <-chan struct{} {
+// remove stops the renewals of a lease. The channel it returns is closed when none is outstanding; nil means now. cancel
+// ends the one under way; nil if there is none.
+func (s *scheduler) remove(h *hold) (quiet <-chan struct{}, cancel func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h.schedule.removed = true
+	if r := h.schedule.current; r != nil {
+		cancel = r.cancel
+	}
 	s.stopWaiting(h)
 	switch i := h.schedule.index; i {
 	case 0:
@@ -71,12 +75,12 @@ func (s *scheduler) remove(h *hold) <-chan struct{} {
 		heap.Remove(&s.leases, i-1)
 	}
 	if h.schedule.outstanding == 0 {
-		return nil
+		return nil, cancel
 	}
 	if h.schedule.quiet == nil {
 		h.schedule.quiet = make(chan struct{})
 	}
-	return h.schedule.quiet
+	return h.schedule.quiet, cancel
 }
 
 // kick makes the scheduler look at a lease soon.
@@ -181,6 +185,9 @@ func (s *scheduler) look(h *hold) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if lost || h.schedule.removed {
+		if r := h.schedule.current; r != nil {
+			r.cancel()
+		}
 		s.stopWaiting(h)
 		if !h.scoped {
 			s.put(h, never, s.e.clock.now()) // until it is released, or forgotten
