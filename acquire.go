@@ -56,7 +56,7 @@ func newSeeker(e *engine, c *call) *seeker {
 
 // acquire gets the lease that s asks for. The error is a *contended if another has it, a *BackendError if the store
 // failed, wraps ctx's if that ended, and is nil exactly when there is a lease.
-func (s *seeker) acquire(ctx context.Context) (*hold, error) {
+func (s *seeker) acquire(ctx context.Context) (h *hold, err error) {
 	started := time.Now()
 	s.since = s.e.clock.at(started)
 	if ctx.Err() != nil {
@@ -67,12 +67,15 @@ func (s *seeker) acquire(ctx context.Context) (*hold, error) {
 	}
 	var claimed bool
 	s.queue, claimed = s.e.enter(s.hold.call.key, s.since)
+	defer func() {
+		if h == nil { // also if a strategy or a driver panicked
+			s.e.leave(s.queue)
+		}
+	}()
 	s.begin(ctx)
-	h, err := s.seek(ctx, started, claimed)
-	if err == nil {
+	if h, err = s.seek(ctx, started, claimed); err == nil {
 		return h, nil
 	}
-	defer s.e.leave(s.queue)
 	if ctx.Err() != nil {
 		err = interrupted(ctx, "acquire", s.hold.call.name) // whatever was found meanwhile
 	}
@@ -173,8 +176,15 @@ func (s *seeker) allowed(ctx context.Context) error {
 // request asks the store; t is a reading of the clock from before it. The caller has the claim, which ends with the
 // answer, also with one that nobody waits for.
 func (s *seeker) request(ctx context.Context, t, deadline time.Time) (*hold, error) {
+	asked := false
+	defer func() {
+		if !asked { // a strategy or a driver panicked
+			s.e.unclaim(s.queue, nil)
+		}
+	}()
 	if s.hold.call.gate != nil {
 		if err := s.allowed(ctx); err != nil {
+			asked = true
 			s.e.unclaim(s.queue, s.last)
 			return nil, err
 		}
@@ -184,6 +194,7 @@ func (s *seeker) request(ctx context.Context, t, deadline time.Time) (*hold, err
 	s.hold.acquired = s.e.clock.at(t)
 	s.attempts++
 	got, err := s.tryAcquire(ctx, deadline)
+	asked = true
 	if err == nil {
 		s.hold.slot = got.slot
 		return s.granted(ctx, got.lease)

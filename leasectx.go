@@ -89,15 +89,27 @@ func (h *hold) materialize() context.Context {
 
 func (h *hold) innerOrNew() (inner *innerContext, cause error) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	inner, cause = h.inner, h.cause
+	h.mu.Unlock()
+	if inner != nil {
+		return inner, cause
+	}
+	// Without mu: the parent may be another lease's context, which ends at this question, and tells the scheduler.
+	made := &innerContext{}
+	made.Context, made.cancel = context.WithCancelCause(h.ctx)
+	h.mu.Lock()
 	if h.inner == nil {
-		h.inner = &innerContext{}
-		h.inner.Context, h.inner.cancel = context.WithCancelCause(h.ctx)
+		h.inner = made
 		if h.cause == nil {
-			h.inner.timer = time.AfterFunc(h.left(), h.tick)
+			made.timer = time.AfterFunc(h.left(), h.tick)
 		}
 	}
-	return h.inner, h.cause
+	inner, cause = h.inner, h.cause
+	h.mu.Unlock()
+	if inner != made {
+		made.cancel(nil) // somebody else was first
+	}
+	return inner, cause
 }
 
 // left is the time until the context ends unless the lease is extended.

@@ -29,12 +29,12 @@ func (h *hold) finish(at instant) error {
 	if cancel != nil {
 		defer cancel() // it had its time to be answered
 	}
+	defer h.e.vacate(h) // also if a hook panics
 	if lost {
 		h.announceLoss(now)
 	}
 	switch state {
 	case expired, takenOver:
-		h.e.vacate(h)
 		// The store may still have it, or be out of reach: nobody needs to wait for that.
 		if state == expired && at.before(expires) {
 			go h.release(at, expires) //nolint:errcheck // announced
@@ -48,9 +48,7 @@ func (h *hold) finish(at instant) error {
 		await(quiet, quietBound)
 		at = h.e.clock.now()
 	}
-	err := h.release(at, expires)
-	h.e.vacate(h)
-	return err
+	return h.release(at, expires)
 }
 
 // await waits for c to be closed, at most for d.

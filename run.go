@@ -23,6 +23,7 @@ func (e *engine) run(ctx context.Context, c call, action Action, r *RunResult) (
 		return e.notElected(ctx, &c, action, r, err)
 	}
 	r.Waited = s.since.until(h.granted)
+	defer h.releaseUnused() // hooks may panic
 	told := h.announceAcquired()
 	if c.config.runKey != "" {
 		return e.runOnce(ctx, h, action, r)
@@ -34,6 +35,13 @@ func (e *engine) run(ctx context.Context, c call, action Action, r *RunResult) (
 	}
 	h.lead(action, r)
 	return nil
+}
+
+// releaseUnused releases a lease of which nobody has come to the release.
+func (h *hold) releaseUnused() {
+	if !h.returned.Load() {
+		h.finish(h.e.clock.now()) //nolint:errcheck // announced
+	}
 }
 
 // notRun is the error of a run whose lease was over before its action was started.
@@ -93,7 +101,7 @@ func (e *engine) notElected(ctx context.Context, c *call, action Action, r *RunR
 		return nil
 	}
 	failure, ok := errors.AsType[*BackendError](err)
-	if !ok || !failure.passing() || c.op != opRun {
+	if !ok || !failure.passing() || c.op != opRun || ctx.Err() != nil { // its cause may be a failure of another call
 		return err
 	}
 	switch c.config.failure {
@@ -141,8 +149,8 @@ func (e *engine) campaign(ctx context.Context, c call, lead Action) error {
 			return lead(termCtx)
 		}, &r)
 		switch {
-		case errors.Is(err, ErrLeaseLost):
-			continue // before lead was started
+		case errors.Is(err, ErrLeaseLost) && ctx.Err() == nil:
+			continue // before lead was started; ctx may have ended because of another lease
 		case err != nil:
 			return err
 		case interruptedIn, lostIn(r) && ctx.Err() != nil:

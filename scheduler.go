@@ -190,7 +190,7 @@ func (s *scheduler) look(h *hold) {
 		}
 		s.stopWaiting(h)
 		if !h.scoped {
-			s.put(h, never, s.e.clock.now()) // until it is released, or forgotten
+			s.keepLost(h)
 		}
 		return
 	}
@@ -201,6 +201,16 @@ func (s *scheduler) look(h *hold) {
 	}
 	s.put(h, s.nextEvent(h, now), now)
 	s.wakeStalled()
+}
+
+// keepLost keeps a lease that was handed out and lost until it is released or forgotten; s.mu is held.
+func (s *scheduler) keepLost(h *hold) {
+	now := s.e.clock.now()
+	if h.forgotten.Load() {
+		s.put(h, now, now)
+		return
+	}
+	s.put(h, never, now)
 }
 
 // renews reports whether the lease is kept alive.
