@@ -36,17 +36,11 @@ func NewRedis(t testserver.TB) *Redis {
 
 func (r *Redis) dial(t testserver.TB) *redis.Client {
 	t.Helper()
-	return r.dialWith(t, func(*redis.Options) {})
-}
-
-func (r *Redis) dialWith(t testserver.TB, change func(opts *redis.Options)) *redis.Client {
-	t.Helper()
 	opts, err := redis.ParseURL(r.server.URL())
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
 	opts.ContextTimeoutEnabled = true // as redisleader's package comment recommends
-	change(opts)
 	client := redis.NewClient(opts)
 	t.Cleanup(func() { _ = client.Close() })
 	return client

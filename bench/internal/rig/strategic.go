@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/goleader/leader"
 	"github.com/goleader/leader/backend"
 	"github.com/goleader/leader/backend/redisleader"
@@ -89,8 +87,7 @@ func (unadvised) Advise(context.Context) ([]string, error) { return nil, nil }
 // count counts the requests of an Op on a client of its own.
 func (r *Redis) count(t testserver.TB, start func(d backend.Driver) Op) Count {
 	t.Helper()
-	// Without this the driver sends requests by copies of the client, which have no hooks.
-	client := r.dialWith(t, func(opts *redis.Options) { opts.ContextTimeoutEnabled = true })
+	client := r.dial(t)
 	var rec recorder
 	client.AddHook(&rec)
 	op := start(unadvised{r.driver(t, client)})
