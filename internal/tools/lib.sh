@@ -37,3 +37,32 @@ tool_path() {
 	fi
 	echo "$dir/$1"
 }
+
+# server_dir prints the folder of a test server that is built here, by its name and version: "consul-1.15.4". It is the
+# counterpart of built in internal/testserver, and outside the repository, so that a fresh clone need not build again.
+server_dir() {
+	local cache=${XDG_CACHE_HOME:-$HOME/.cache}
+	[[ $(uname) != Darwin ]] || cache=$HOME/Library/Caches
+	echo "$cache/leader-servers/$1"
+}
+
+# build_server makes the folder of a server once: it calls a function with a new empty folder, and keeps what that made
+# only if it succeeded.
+build_server() {
+	local dir new
+	dir=$(server_dir "$1")
+	if [[ -d $dir ]]; then
+		echo "$dir"
+		return
+	fi
+	echo "building $1 (once)"
+	mkdir -p "$(dirname "$dir")"
+	new=$(mktemp -d "$dir.XXXXXX")
+	if "$2" "$new"; then
+		mv "$new" "$dir"
+		echo "$dir"
+	else
+		rm -rf "$new"
+		return 1
+	fi
+}

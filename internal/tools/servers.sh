@@ -21,12 +21,26 @@ while IFS=: read -r command purpose debian; do
 		missing+=($debian)
 	fi
 done <<<"$needs"
-((${#missing[@]})) || exit 0
+
+# build makes the servers that no package has.
+build() {
+	local recipe failed=0
+	for recipe in "$tools"/servers/*.sh; do
+		[[ ! -e $recipe ]] || bash "$recipe" || failed=1
+	done
+	return $failed
+}
+
+if ! ((${#missing[@]})); then
+	build
+	exit
+fi
 
 install=(apt-get install --yes --no-install-recommends "${missing[@]}")
 if ! command -v apt-get >/dev/null || ((EUID != 0)); then
 	echo "not possible here, tests without their server are skipped; on Debian and Ubuntu run as root: ${install[*]}"
-	exit 0
+	build
+	exit
 fi
 
 # A package would start its service, on the standard port. Tests start their own, on free ports.
@@ -40,3 +54,4 @@ export RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive
 
 # The lists may be absent or older than the archive.
 "${install[@]}" || { apt-get update && "${install[@]}"; }
+build
