@@ -6,34 +6,101 @@ import (
 	"github.com/goleader/leader/backend"
 )
 
-// TryAcquire implements [backend.Driver]: it reads the row and writes only if the key looks free or is held by the same
-// token. ctx governs the waits for a connection and for locks.
+// TryAcquire implements [backend.Driver]: it writes only if the key looks free or is held by the same token, in one
+// statement that also reads where the dialect has one, else after reading the row. ctx governs the waits for a connection
+// and for locks.
 func (b *Backend) TryAcquire(ctx context.Context, req backend.Request) (backend.Lease, error) {
 	ttl, err := duration(req.TTL)
 	if err != nil {
 		return nil, err
 	}
+	try := b.readAndClaim
+	if b.canTake(ctx) {
+		try = b.takeIfFree
+	}
 	for range conflicts {
-		r, err := b.look(ctx, req.Key)
+		l, err := try(ctx, req, ttl)
 		if err != nil {
-			return nil, err
-		}
-		if r.spent == req.Token {
-			return nil, backend.ErrLost
-		}
-		left := b.left(&r)
-		if left > 0 && r.token != req.Token {
-			return nil, b.lose(ctx, []slot{{r, left}})
-		}
-		l, err := b.claim(ctx, req, ttl, &slot{r, left}, span{})
-		if err != nil {
-			return nil, err
+			return nil, b.yield(err)
 		}
 		if l != nil {
 			return l, nil
 		}
 	}
 	return nil, &backend.HeldError{}
+}
+
+// yield turns an error that says that others were faster, time and again, into that.
+func (b *Backend) yield(err error) error {
+	if b.conflict(err) {
+		return &backend.HeldError{}
+	}
+	return err
+}
+
+// canTake reports whether the server knows the statement Take. It asks once, and again after an error.
+func (b *Backend) canTake(ctx context.Context) bool {
+	if b.take.Text == "" || b.invalid != nil {
+		return false
+	}
+	if b.dialect.TakeIf == "" {
+		return true
+	}
+	if known := b.takes.Load(); known != nil {
+		return *known
+	}
+	var known bool
+	ask := &Command{Text: b.dialect.TakeIf, Once: true}
+	if err := b.handle.Query(ctx, ask, nil, func(row Row) error { return row.Scan(&known) }); err != nil {
+		return false
+	}
+	b.takes.Store(&known)
+	return known
+}
+
+// takeIfFree makes one attempt with one statement. The lease is nil if another was faster.
+func (b *Backend) takeIfFree(ctx context.Context, req backend.Request, ttl int64) (*lease, error) {
+	metadata, err := encode(req.Metadata)
+	if err != nil {
+		return nil, err
+	}
+	var taken bool
+	v := &values{key: req.Key, token: req.Token, owner: req.Owner, metadata: metadata, ttl: ttl}
+	rows, err := query(ctx, b, b.take, v, func(row Row) (r record, err error) {
+		return r, row.Scan(append([]any{&taken}, r.columns()...)...)
+	})
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	r := &rows[0]
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	switch {
+	case taken:
+		return &lease{b: b, key: req.Key, token: req.Token, fence: r.fence}, nil
+	case r.spent == req.Token:
+		return nil, backend.ErrLost
+	case r.left > 0 && r.token != req.Token:
+		return nil, b.lose(ctx, []slot{{*r, r.left}})
+	}
+	return nil, nil //nolint:nilnil // the row was free when the statement began, and is another's now
+}
+
+// readAndClaim makes one attempt that reads the row first. The lease is nil if another was faster.
+func (b *Backend) readAndClaim(ctx context.Context, req backend.Request, ttl int64) (*lease, error) {
+	r, err := b.look(ctx, req.Key)
+	if err != nil {
+		return nil, err
+	}
+	if r.spent == req.Token {
+		return nil, backend.ErrLost
+	}
+	left := b.left(&r)
+	if left > 0 && r.token != req.Token {
+		return nil, b.lose(ctx, []slot{{r, left}})
+	}
+	return b.claim(ctx, req, ttl, &slot{r, left}, span{})
 }
 
 // slot is a row and how many µs its key stays taken.
@@ -58,14 +125,16 @@ func (b *Backend) claim(ctx context.Context, req backend.Request, ttl int64, s *
 	if err != nil {
 		return nil, err
 	}
-	at := b.dialect.Clock()
-	l.fence = max(s.fence+1, at.Wall)
-	won, err := b.exec(ctx, &b.acquire, &values{
+	l.fence = max(s.fence+1, b.now().Wall)
+	won, err := b.exec(ctx, b.acquire, &values{
 		key: s.key, token: req.Token, owner: req.Owner, metadata: metadata,
-		ttl: ttl, fence: l.fence, at: at, seen: s.identity(), within: group,
+		ttl: ttl, fence: l.fence, seen: s.identity(), within: group,
 	})
-	if err != nil || !won {
+	if err != nil || won == 0 {
 		return nil, err
+	}
+	if b.acquire.result != ChangedRows {
+		l.fence = won
 	}
 	b.foreign.forget(s.key)
 	return l, nil
@@ -81,7 +150,7 @@ func (b *Backend) lose(ctx context.Context, taken []slot) error {
 		}
 		if s.foreign && b.foreign.note(s.key) {
 			// The note only helps processes that come later; without it this one still knows.
-			_, _ = b.exec(ctx, &b.mark, &values{key: s.key, at: b.dialect.Clock(), seen: s.identity()})
+			_, _ = b.exec(ctx, b.mark, &values{key: s.key, seen: s.identity()})
 		}
 	}
 	h, err := first.holder(first.left)
@@ -94,8 +163,8 @@ func (b *Backend) lose(ctx context.Context, taken []slot) error {
 // Abandon implements [backend.Driver]: where the token holds the key, and where nobody does, one statement spends it.
 // Otherwise the row is read, to report one that is unreadable. ctx governs the waits for a connection and for locks.
 func (b *Backend) Abandon(ctx context.Context, req backend.Request) error {
-	spent, err := b.exec(ctx, &b.abandon, &values{key: req.Key, token: req.Token, at: b.dialect.Clock()})
-	if err != nil || spent {
+	spent, err := b.exec(ctx, b.abandon, &values{key: req.Key, token: req.Token})
+	if err != nil || spent > 0 {
 		return err
 	}
 	_, err = b.look(ctx, req.Key)

@@ -6,9 +6,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"regexp"
+	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/goleader/leader/backend"
@@ -33,23 +35,22 @@ type Options struct {
 // Backend is a [backend.Driver] on a table of an SQL database. All methods may be called concurrently. Use [New]: the
 // zero value is not ready.
 type Backend struct {
-	db      *sql.DB
+	handle  Handle
+	db      *sql.DB // of the handle; nil if it has none
 	dialect Dialect
 	table   string
 	create  bool
 	invalid error
 
-	read, acquire, renew, release, abandon, end, mark statement
-	records                                           recordStatements
+	read, take, acquire, renew, release, abandon, end, mark, guard *statement
+	records                                                        recordStatements
+	schema                                                         []*Command
 
-	writer   turn // to write; nil if there may be many writers
-	retrier  turn // to try for a slot again
+	takes    atomic.Pointer[bool] // what the query TakeIf said
+	writer   turn                 // to write; nil if there may be many writers
+	retrier  turn                 // to try for a slot again
 	foreign  observations
 	awaiting waiters
-
-	mu       sync.Mutex
-	closed   bool
-	prepared []*sql.Stmt
 }
 
 var (
@@ -67,27 +68,39 @@ var (
 // New returns a driver that works on a table of db, which stays the caller's and must not be closed before the Backend
 // is. It does no I/O. opts may be nil.
 func New(db *sql.DB, d Dialect, opts *Options) *Backend {
-	if opts == nil {
-		opts = &Options{}
-	}
-	b := &Backend{db: db, dialect: d, table: cmp.Or(opts.Table, DefaultTable), create: opts.CreateTable}
-	b.invalid = checkTable(b.table)
+	b := Over(&pool{db: db, prepare: d.Prepare}, d, opts)
+	b.db = db
 	if db == nil {
 		b.invalid = errors.Join(b.invalid, errors.New("the *sql.DB is nil"))
 	}
+	return b
+}
+
+// Over returns a driver that works on a table through h, which it closes with itself. It does no I/O. opts may be nil.
+func Over(h Handle, d Dialect, opts *Options) *Backend {
+	if opts == nil {
+		opts = &Options{}
+	}
+	b := &Backend{handle: h, dialect: d, table: cmp.Or(opts.Table, DefaultTable), create: opts.CreateTable}
+	b.invalid = checkTable(b.table)
 	b.read = b.statement(d.Read)
+	b.take = b.statement(d.Take)
 	b.acquire = b.statement(d.Acquire)
 	b.renew = b.statement(d.Renew)
 	b.release = b.statement(d.Release)
 	b.abandon = b.statement(d.Abandon)
 	b.end = b.statement(d.Break)
 	b.mark = b.statement(d.Note)
+	b.guard = b.statement(d.Guard)
 	b.records = recordStatements{
 		read:    b.statement(d.Records.Read),
 		create:  b.statement(d.Records.Create),
 		replace: b.statement(d.Records.Replace),
 		remove:  b.statement(d.Records.Delete),
 		sweep:   b.statement(d.Records.Sweep),
+	}
+	for _, ddl := range d.Schema {
+		b.schema = append(b.schema, &Command{Text: b.named(ddl), Once: true})
 	}
 	b.retrier = make(turn, 1)
 	if d.OneWriter {
@@ -107,23 +120,37 @@ func (b *Backend) Limits() backend.Limits {
 // Check implements [backend.Checker]: it reports a bad table name and a nil handle.
 func (b *Backend) Check() error { return b.invalid }
 
-// Advise implements [backend.Advisor]: it looks at the settings of the handle. ctx governs the queries.
+// Advise implements [backend.Advisor]: it looks at the settings of the database. ctx governs the queries.
 func (b *Backend) Advise(ctx context.Context) ([]string, error) {
 	if b.invalid != nil {
 		return nil, backend.WithKind(b.invalid, backend.Misconfigured)
 	}
-	if b.dialect.Advise == nil {
-		return nil, nil
+	var warnings []string
+	if b.dialect.Advise != nil && b.db != nil {
+		list, err := b.dialect.Advise(ctx, b.db)
+		if err != nil {
+			return nil, b.fault(ctx, err)
+		}
+		warnings = list
 	}
-	warnings, err := b.dialect.Advise(ctx, b.db)
+	if b.dialect.Warnings == "" {
+		return warnings, nil
+	}
+	ask := &Command{Text: b.named(b.dialect.Warnings), Once: true}
+	err := b.handle.Query(ctx, ask, nil, func(row Row) error {
+		var warning string
+		err := row.Scan(&warning)
+		warnings = append(warnings, warning)
+		return err
+	})
 	return warnings, b.fault(ctx, err)
 }
 
 // Schema returns the statements that create the tables, for migrations of one's own.
 func (b *Backend) Schema() []string {
-	schema := make([]string, len(b.dialect.Schema))
-	for i, ddl := range b.dialect.Schema {
-		schema[i] = b.named(ddl)
+	schema := make([]string, len(b.schema))
+	for i, ddl := range b.schema {
+		schema[i] = ddl.Text
 	}
 	return schema
 }
@@ -137,24 +164,35 @@ func (b *Backend) Migrate(ctx context.Context) error {
 	return b.fault(ctx, b.migrate(ctx))
 }
 
-// Close ends the waiters and closes the prepared statements; the handle stays open. Calls after it fail, leases end by
-// their time. It waits for statements in progress.
+// Close ends the waiters and closes what the Backend has prepared; a *sql.DB stays open. Calls after it fail, leases end
+// by their time. It waits for statements in progress.
 func (b *Backend) Close() error {
 	b.awaiting.close()
-	b.mu.Lock()
-	b.closed = true
-	prepared := b.prepared
-	b.prepared = nil
-	b.mu.Unlock()
-	var errs []error
-	for _, stmt := range prepared {
-		errs = append(errs, stmt.Close())
-	}
-	return errors.Join(errs...)
+	return b.handle.Close()
 }
 
-// named puts the table's name into a statement.
-func (b *Backend) named(text string) string { return strings.ReplaceAll(text, "{table}", b.table) }
+// named puts the table's name, and what is made of it, into a statement.
+func (b *Backend) named(text string) string {
+	return strings.NewReplacer(
+		"{table}", b.table,
+		"{channel}", Channel(b.table),
+		"{presence}", strconv.FormatInt(Presence(b.table), 10),
+	).Replace(text)
+}
+
+// Channel is the name under which statements on a table notify others, and {channel} in them: the table's name without a
+// schema, in lower case.
+func Channel(table string) string {
+	return strings.ToLower(table[strings.IndexByte(table, '.')+1:])
+}
+
+// Presence is the key of the advisory lock by which somebody shows that he wants to be notified of acquisitions in a
+// table, and {presence} in its statements.
+func Presence(table string) int64 {
+	h := fnv.New64a()
+	h.Write([]byte("leader " + Channel(table)))
+	return int64(h.Sum64()) //nolint:gosec // the sign is a bit like others
+}
 
 // tableName is one or two identifiers that need no quotes in any dialect; 63 bytes is the least that databases allow for
 // one, also with _records behind it.

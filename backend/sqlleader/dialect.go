@@ -12,8 +12,12 @@ import (
 type Dialect struct {
 	// Name is the store's short name: "sqlite".
 	Name string
-	// Blocking says that calls may outlive their context.
+	// Blocking says that calls may outlive their context. It depends on the driver rather than on the database: the
+	// dialects say true where drivers differ, and it may be set to false for one that keeps to its contexts.
 	Blocking bool
+	// Prepare says that statements are to be prepared once per connection, by [New]. Drivers that do so themselves, and
+	// poolers that hand out connections by the transaction, want it false.
+	Prepare bool
 	// OneWriter says that writes exclude each other anyway, so that they may as well take turns before they start.
 	OneWriter bool
 
@@ -23,9 +27,15 @@ type Dialect struct {
 	// Read returns the rows of the keys in a range, in these columns: name, format, token, spent, owner, fence, since, µs
 	// left, whether it is of another clock, ttl, µs since that was noted, renewals, metadata.
 	Read Statement
+	// Take makes the row a lease in one step if the key is free or is held by the token, whose end it then moves like
+	// Renew. It returns whether it did, and the columns of Read: of the lease or of what stands in its way, which may have
+	// changed meanwhile. No row means that another was faster. A dialect without Take, or a server for which the query
+	// TakeIf returns false, reads first and then writes with Acquire. Of the slots of a group that is so in any case.
+	Take   Statement
+	TakeIf string
 	// Acquire makes the row a lease with the values given, if there is no row or it is as it was seen, and if no other row
-	// in the range, which is that of a group's slots or empty, has the token or has it as spent. Like the statements below
-	// it is judged by the number of rows it changed: one or none.
+	// in the range, which is that of a group's slots or empty, has the token or has it as spent. Where the database has a
+	// clock its result is the fence that it granted. This and the statements below are judged by their Result.
 	Acquire Statement
 	// Renew moves the end of the live lease with that token and fence to the later of its end and now + ttl.
 	Renew Statement
@@ -39,6 +49,8 @@ type Dialect struct {
 	Break Statement
 	// Note writes into a row of another clock, if it is as it was seen, that it has been seen now.
 	Note Statement
+	// Guard locks the row of the live lease with that fence, inside a transaction of the caller.
+	Guard Statement
 	// Records are the statements on the second table.
 	Records RecordStatements
 
@@ -46,20 +58,29 @@ type Dialect struct {
 	// cannot tell when a key was released.
 	Sign string
 
-	// Clock reads the clock that judges expiry.
+	// Clock reads the clock that judges expiry, nil if that of the database does.
 	Clock func() Reading
 	// Kind classifies an error of the driver; [backend.Unknown] is a fine answer.
 	Kind func(error) backend.Kind
 	// NoTable reports whether err says that a table does not exist.
 	NoTable func(error) bool
-	// Advise returns warnings about the handle's settings; nil means that there is nothing to look at.
+	// Grant reports whether err says that a privilege on a table is missing. Nil means that there are none.
+	Grant func(error) bool
+	// Conflict reports whether err says that the statement was undone because others were faster, and that it may well
+	// succeed if it is repeated. Nil means that this does not happen.
+	Conflict func(error) bool
+
+	// Warnings is a query for warnings about the database's settings, one a row. Empty means that there is none.
+	Warnings string
+	// Advise returns warnings about the settings of a *sql.DB. Nil means that there is nothing to look at.
 	Advise func(ctx context.Context, db *sql.DB) ([]string, error)
 }
 
-// RecordStatements keep the records of [backend.Records]. A record whose end is not after Wall does not exist. All but
-// Read are judged by the number of rows they changed.
+// RecordStatements keep the records of [backend.Records]. A record whose end has come, by Wall or the database's clock,
+// does not exist. All but Read are judged by their Result.
 type RecordStatements struct {
-	// Read returns the records in a range, in these columns: name, format, version, value, µs left (0 = no end).
+	// Read returns the records in a range, in these columns: name, format, version, value, µs left (0 = no end), and that
+	// clock in µs since 1970. If there is no record it returns one row whose columns are NULL, except the clock.
 	Read Statement
 	// Create makes a record where none exists, in the place of an expired one if need be.
 	Create Statement
@@ -79,11 +100,28 @@ type Reading struct {
 }
 
 // Statement is SQL with {table} for the table's name, {table}_records for that of the second table, and what its
-// parameters stand for, in order.
+// parameters stand for, in order. {channel} and {presence} are a name and a number made of the table's name without its
+// schema, for notifications and for an advisory lock.
 type Statement struct {
-	Text string
-	Args []Arg
+	Text   string
+	Args   []Arg
+	Result Result // of a writing statement
+	Holder bool   // see [Command]
 }
+
+// Result is how a writing statement says whether it changed its row.
+type Result uint8
+
+// The results.
+const (
+	// ChangedRows is the number of rows that it changed: one or none.
+	ChangedRows Result = iota
+	// InsertID is the id that it calls the last inserted one, 0 if it changed nothing. It is for databases whose number
+	// of changed rows depends on the connection's settings.
+	InsertID
+	// Returned is the integer in the row that it returns; it returns none if it changed nothing.
+	Returned
+)
 
 // Arg names a value that a statement gets.
 type Arg uint8
@@ -107,6 +145,7 @@ const (
 	Value                   // of the record
 	Version                 // of the record, the new one
 	SeenVersion             // of the record, that it must have
+	Claim                   // the token within its group, unique; NULL outside groups
 )
 
 // values are what Args stand for in one call.
@@ -168,6 +207,10 @@ func (v *values) argument(a Arg) any {
 		return v.version
 	case SeenVersion:
 		return v.seenVersion
+	case Claim:
+		if v.within != (span{}) {
+			return v.token + " " + v.within.from
+		}
 	}
 	return nil
 }

@@ -33,12 +33,13 @@ func (l *lease) Renew(ctx context.Context, ttl time.Duration) error {
 
 // extend moves the end to at least ttl µs from now and reports whether the lease was alive.
 func (l *lease) extend(ctx context.Context, ttl int64) (alive bool, err error) {
-	return l.b.exec(ctx, &l.b.renew, l.values(ttl))
+	n, err := l.b.exec(ctx, l.b.renew, l.values(ttl))
+	return n > 0, err
 }
 
 func (l *lease) Release(ctx context.Context, keep time.Duration) error {
-	ended, err := l.b.exec(ctx, &l.b.release, l.values(micros(max(keep, 0))))
-	if err != nil || ended {
+	ended, err := l.b.exec(ctx, l.b.release, l.values(micros(max(keep, 0))))
+	if err != nil || ended > 0 {
 		return err
 	}
 	_, err = l.b.look(ctx, l.key)
@@ -46,5 +47,5 @@ func (l *lease) Release(ctx context.Context, keep time.Duration) error {
 }
 
 func (l *lease) values(ttl int64) *values {
-	return &values{key: l.key, token: l.token, fence: l.fence, ttl: ttl, at: l.b.dialect.Clock()}
+	return &values{key: l.key, token: l.token, fence: l.fence, ttl: ttl}
 }

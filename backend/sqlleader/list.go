@@ -49,9 +49,9 @@ func (b *Backend) entry(r *record, all bool) (e backend.Entry, shown bool, err e
 // Break implements [backend.Breaker] with one statement. Where it changes nothing, the row is read, to report one that
 // is unreadable. ctx governs the waits for a connection and for locks.
 func (b *Backend) Break(ctx context.Context, key string, fence uint64) error {
-	v := &values{key: key, fence: int64(fence), at: b.dialect.Clock()} //nolint:gosec // one that does not fit matches no row
-	ended, err := b.exec(ctx, &b.end, v)
-	if err != nil || ended {
+	v := &values{key: key, fence: int64(fence)} //nolint:gosec // one that does not fit matches no row
+	ended, err := b.exec(ctx, b.end, v)
+	if err != nil || ended > 0 {
 		return err
 	}
 	if _, err := b.look(ctx, key); err != nil {

@@ -2,7 +2,6 @@ package sqlleader
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -50,15 +49,17 @@ func (b *Backend) look(ctx context.Context, key string) (record, error) {
 
 // rows reads those of the keys within s, unchecked.
 func (b *Backend) rows(ctx context.Context, s span) ([]record, error) {
-	var all []record
-	err := b.query(ctx, &b.read, &values{within: s, at: b.dialect.Clock()}, func(rows *sql.Rows) error {
-		var r record
-		err := rows.Scan(&r.key, &r.format, &r.token, &r.spent, &r.owner, &r.fence, &r.since, &r.left, &r.foreign, &r.ttl,
-			&r.noted, &r.renewals, &r.metadata)
-		all = append(all, r)
-		return err
+	return query(ctx, b, b.read, &values{within: s}, func(row Row) (r record, err error) {
+		return r, row.Scan(r.columns()...)
 	})
-	return all, err
+}
+
+// columns are where those of a row go.
+func (r *record) columns() []any {
+	return []any{
+		&r.key, &r.format, &r.token, &r.spent, &r.owner, &r.fence, &r.since, &r.left, &r.foreign, &r.ttl, &r.noted,
+		&r.renewals, &r.metadata,
+	}
 }
 
 // check refuses a row that another release wrote in another way, or something else than this package.

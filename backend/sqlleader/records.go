@@ -3,7 +3,6 @@ package sqlleader
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -16,7 +15,7 @@ const sweepEvery = 32
 
 // recordStatements are [RecordStatements], prepared at their first use.
 type recordStatements struct {
-	read, create, replace, remove, sweep statement
+	read, create, replace, remove, sweep *statement
 
 	created atomic.Uint64
 }
@@ -27,18 +26,18 @@ func (b *Backend) PutRecord(ctx context.Context, r backend.Record) (version stri
 	if r.TTL < 0 {
 		return "", backend.WithKind(fmt.Errorf("ttl %v is negative", r.TTL), backend.Misconfigured)
 	}
-	put := &b.records.replace
+	put := b.records.replace
 	if r.Version == "" {
-		put = &b.records.create
+		put = b.records.create
 	}
 	// A random version differs from those of deleted records and needs no clock.
 	version = rand.Text()
 	changed, err := b.exec(ctx, put, &values{
-		key: r.Key, value: append([]byte{}, r.Value...), ttl: micros(r.TTL), at: b.dialect.Clock(),
+		key: r.Key, value: append([]byte{}, r.Value...), ttl: micros(r.TTL),
 		version: version, seenVersion: r.Version,
 	})
-	if err == nil && !changed {
-		if _, err = b.recordsIn(ctx, only(r.Key), b.dialect.Clock()); err == nil {
+	if err == nil && changed == 0 {
+		if _, _, err = b.recordsIn(ctx, only(r.Key)); err == nil {
 			err = backend.ErrConflict
 		}
 	}
@@ -51,58 +50,64 @@ func (b *Backend) PutRecord(ctx context.Context, r backend.Record) (version stri
 	return version, nil
 }
 
-// GetRecords implements [backend.Records] with one query. The time is this machine's, which is also that of the others
-// on it. ctx governs the waits for a connection.
+// GetRecords implements [backend.Records] with one query. The time is the database's, with SQLite that of this machine.
+// ctx governs the waits for a connection.
 func (b *Backend) GetRecords(ctx context.Context, prefix string) ([]backend.Record, time.Time, error) {
-	at := b.dialect.Clock()
-	list, err := b.recordsIn(ctx, startingWith(prefix), at)
+	list, now, err := b.recordsIn(ctx, startingWith(prefix))
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	return list, time.UnixMicro(at.Wall), nil
+	return list, time.UnixMicro(now), nil
 }
 
 // DeleteRecord implements [backend.Records]: one statement compares and deletes. Where it changes nothing, the record is
 // read, to tell a missing one from another version. ctx governs the waits for a connection and for locks.
 func (b *Backend) DeleteRecord(ctx context.Context, r backend.Record) error {
-	at := b.dialect.Clock()
-	changed, err := b.exec(ctx, &b.records.remove, &values{key: r.Key, seenVersion: r.Version, at: at})
-	if err != nil || changed {
+	changed, err := b.exec(ctx, b.records.remove, &values{key: r.Key, seenVersion: r.Version})
+	if err != nil || changed > 0 {
 		return err
 	}
-	list, err := b.recordsIn(ctx, only(r.Key), at)
+	list, _, err := b.recordsIn(ctx, only(r.Key))
 	if err == nil && len(list) > 0 {
 		return backend.ErrConflict
 	}
 	return err
 }
 
-// recordsIn reads those of the keys within s that exist at that time.
-func (b *Backend) recordsIn(ctx context.Context, s span, at Reading) ([]backend.Record, error) {
-	var list []backend.Record
-	err := b.query(ctx, &b.records.read, &values{within: s, at: at}, func(rows *sql.Rows) error {
-		var r backend.Record
-		var version, left int64
-		if err := rows.Scan(&r.Key, &version, &r.Version, &r.Value, &left); err != nil {
-			return err
-		}
-		if version != format {
-			err := fmt.Errorf("record %q has format %d, this release knows %d", r.Key, version, format)
-			return backend.WithKind(err, backend.Misconfigured)
-		}
-		r.TTL = time.Duration(left) * time.Microsecond
-		list = append(list, r)
-		return nil
+// recordRow is a row as [RecordStatements] Read returns it.
+type recordRow struct {
+	key, version *string // nil if there are no records
+	format, left *int64
+	value        []byte
+	now          int64
+}
+
+// recordsIn reads those of the keys within s that exist, and the clock that judges that.
+func (b *Backend) recordsIn(ctx context.Context, s span) (list []backend.Record, now int64, err error) {
+	rows, err := query(ctx, b, b.records.read, &values{within: s}, func(row Row) (r recordRow, err error) {
+		return r, row.Scan(&r.key, &r.format, &r.version, &r.value, &r.left, &r.now)
 	})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return list, nil
+	for _, r := range rows {
+		now = r.now
+		if r.key == nil {
+			continue
+		}
+		if *r.format != format {
+			err := fmt.Errorf("record %q has format %d, this release knows %d", *r.key, *r.format, format)
+			return nil, 0, backend.WithKind(err, backend.Misconfigured)
+		}
+		left := time.Duration(*r.left) * time.Microsecond
+		list = append(list, backend.Record{Key: *r.key, Version: *r.version, Value: r.value, TTL: left})
+	}
+	return list, now, nil
 }
 
 // sweep deletes some expired records now and then, more than are created meanwhile. If it fails, a later one does it.
 func (b *Backend) sweep(ctx context.Context) {
 	if b.records.created.Add(1)%sweepEvery == 1 {
-		_, _ = b.exec(ctx, &b.records.sweep, &values{at: b.dialect.Clock()})
+		_, _ = b.exec(ctx, b.records.sweep, &values{})
 	}
 }

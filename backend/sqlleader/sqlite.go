@@ -33,12 +33,13 @@ func SQLite() Dialect {
 		Name:      "sqlite",
 		Blocking:  true,
 		OneWriter: true,
+		Prepare:   true,
 		Schema:    []string{sqliteSchema, sqliteRecordsSchema},
-		Read: Statement{`SELECT name, format, token, spent, owner, fence, since, until - ?3,
+		Read: Statement{Text: `SELECT name, format, token, spent, owner, fence, since, until - ?3,
   until > 0 AND clock <> ?4, ttl, CASE WHEN noted_clock = ?4 THEN ?3 - noted_at ELSE 0 END, renewals, metadata
-FROM {table} WHERE name >= ?1 AND name < ?2`, []Arg{From, To, Now, Clock}},
+FROM {table} WHERE name >= ?1 AND name < ?2`, Args: []Arg{From, To, Now, Clock}},
 		Acquire: Statement{
-			`INSERT INTO {table}
+			Text: `INSERT INTO {table}
   (name, format, token, spent, owner, fence, since, until, clock, ttl, renewals, metadata)
 SELECT ?1, 1, ?2, '', ?3, ?4, ?5, ?6 + ?7, ?8, ?7, 0, ?9
 WHERE NOT EXISTS (
@@ -47,41 +48,47 @@ ON CONFLICT (name) DO UPDATE SET token = excluded.token, owner = excluded.owner,
   since = excluded.since, until = excluded.until, clock = excluded.clock, ttl = excluded.ttl, renewals = 0,
   metadata = excluded.metadata, noted_at = 0, noted_clock = ''
 WHERE format = 1 AND spent <> ?2 AND fence = ?10 AND renewals = ?11 AND token = ?12`,
-			[]Arg{
+			Args: []Arg{
 				Key, Token, Owner, Fence, Wall, Now, TTL, Clock, Metadata, SeenFence, SeenRenewals, SeenToken, From, To,
 			},
 		},
 		Renew: Statement{
-			`UPDATE {table} SET until = max(until, ?4 + ?5), ttl = max(until - ?4, ?5),
+			Text: `UPDATE {table} SET until = max(until, ?4 + ?5), ttl = max(until - ?4, ?5),
   renewals = renewals + 1, noted_at = 0, noted_clock = ''
 WHERE name = ?1 AND format = 1 AND token = ?2 AND fence = ?3 AND until > ?4 AND clock = ?6`,
-			[]Arg{Key, Token, Fence, Now, TTL, Clock},
+			Args: []Arg{Key, Token, Fence, Now, TTL, Clock},
 		},
 		Release: Statement{
-			`UPDATE {table} SET token = '', spent = ?2, clock = ?6, ttl = ?5,
+			Text: `UPDATE {table} SET token = '', spent = ?2, clock = ?6, ttl = ?5,
   until = CASE WHEN ?5 > 0 AND until > ?4 THEN ?4 + ?5 ELSE 0 END, renewals = renewals + 1, noted_at = 0, noted_clock = ''
 WHERE name = ?1 AND format = 1 AND fence = ?3 AND (token = ?2 OR token = '' AND spent = ?2 AND until > ?4)`,
-			[]Arg{Key, Token, Fence, Now, TTL, Clock},
+			Args: []Arg{Key, Token, Fence, Now, TTL, Clock},
 		},
 		Abandon: Statement{
-			`INSERT INTO {table}
+			Text: `INSERT INTO {table}
   (name, format, token, spent, owner, fence, since, until, clock, ttl, renewals, metadata)
 VALUES (?1, 1, '', ?2, '', ?3, ?3, 0, ?5, 0, 0, '')
 ON CONFLICT (name) DO UPDATE SET token = '', spent = excluded.spent, until = 0, ttl = 0, renewals = renewals + 1,
   noted_at = 0, noted_clock = ''
 WHERE format = 1 AND fence > 0 AND spent <> ?2 AND (token = ?2 OR until = 0 OR until <= ?4 AND clock = ?5)`,
-			[]Arg{Key, Token, Wall, Now, Clock},
+			Args: []Arg{Key, Token, Wall, Now, Clock},
 		},
 		Break: Statement{
-			`UPDATE {table} SET token = '', spent = CASE WHEN token = '' THEN spent ELSE token END, until = 0, ttl = 0,
+			Text: `UPDATE {table} SET token = '', spent = CASE WHEN token = '' THEN spent ELSE token END, until = 0, ttl = 0,
   renewals = renewals + 1, noted_at = 0, noted_clock = ''
 WHERE name = ?1 AND format = 1 AND fence = ?2 AND (until > ?3 OR until > 0 AND clock <> ?4)`,
-			[]Arg{Key, Fence, Now, Clock},
+			Args: []Arg{Key, Fence, Now, Clock},
 		},
 		Note: Statement{
-			`UPDATE {table} SET noted_at = ?2, noted_clock = ?3
+			Text: `UPDATE {table} SET noted_at = ?2, noted_clock = ?3
 WHERE name = ?1 AND format = 1 AND noted_clock <> ?3 AND fence = ?4 AND renewals = ?5 AND token = ?6`,
-			[]Arg{Key, Now, Clock, SeenFence, SeenRenewals, SeenToken},
+			Args: []Arg{Key, Now, Clock, SeenFence, SeenRenewals, SeenToken},
+		},
+		// An update that changes nothing takes the write lock, which a plain read would not.
+		Guard: Statement{
+			Text: `UPDATE {table} SET fence = fence
+WHERE name = ?1 AND format = 1 AND token <> '' AND fence = ?2 AND until > ?3 AND clock = ?4`,
+			Args: []Arg{Key, Fence, Now, Clock},
 		},
 		Records: sqliteRecords(),
 		Sign:    "PRAGMA data_version",

@@ -15,30 +15,31 @@ func sqliteRecords() RecordStatements {
 	return RecordStatements{
 		// A record of another format shows always: what its until means is not known.
 		Read: Statement{
-			`SELECT name, format, version, value, CASE WHEN until > 0 THEN until - ?3 ELSE 0 END
-FROM {table}_records WHERE name >= ?1 AND name < ?2 AND (until = 0 OR until > ?3 OR format <> 1)`,
-			[]Arg{From, To, Wall},
+			Text: `SELECT name, format, version, value, CASE WHEN until > 0 THEN until - now ELSE 0 END, now
+FROM (SELECT ?3 AS now) LEFT JOIN {table}_records
+  ON name >= ?1 AND name < ?2 AND (until = 0 OR until > now OR format <> 1)`,
+			Args: []Arg{From, To, Wall},
 		},
 		Create: Statement{
-			`INSERT INTO {table}_records (name, format, version, value, until)
+			Text: `INSERT INTO {table}_records (name, format, version, value, until)
 VALUES (?1, 1, ?2, ?3, CASE WHEN ?4 > 0 THEN ?5 + ?4 ELSE 0 END)
 ON CONFLICT (name) DO UPDATE SET version = excluded.version, value = excluded.value, until = excluded.until
 WHERE format = 1 AND until > 0 AND until <= ?5`,
-			[]Arg{Key, Version, Value, TTL, Wall},
+			Args: []Arg{Key, Version, Value, TTL, Wall},
 		},
 		Replace: Statement{
-			`UPDATE {table}_records SET version = ?2, value = ?3, until = CASE WHEN ?4 > 0 THEN ?5 + ?4 ELSE 0 END
+			Text: `UPDATE {table}_records SET version = ?2, value = ?3, until = CASE WHEN ?4 > 0 THEN ?5 + ?4 ELSE 0 END
 WHERE name = ?1 AND format = 1 AND version = ?6 AND (until = 0 OR until > ?5)`,
-			[]Arg{Key, Version, Value, TTL, Wall, SeenVersion},
+			Args: []Arg{Key, Version, Value, TTL, Wall, SeenVersion},
 		},
 		Delete: Statement{
-			"DELETE FROM {table}_records WHERE name = ?1 AND format = 1 AND version = ?2",
-			[]Arg{Key, SeenVersion},
+			Text: "DELETE FROM {table}_records WHERE name = ?1 AND format = 1 AND version = ?2",
+			Args: []Arg{Key, SeenVersion},
 		},
 		Sweep: Statement{
-			`DELETE FROM {table}_records WHERE name IN (
+			Text: `DELETE FROM {table}_records WHERE name IN (
   SELECT name FROM {table}_records WHERE until > 0 AND until <= ?1 AND format = 1 LIMIT 64)`,
-			[]Arg{Wall},
+			Args: []Arg{Wall},
 		},
 	}
 }

@@ -2,18 +2,14 @@ package sqlleader
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/goleader/leader/backend"
 )
 
 // conflicts is how often a statement is tried that met an optimistic conflict.
 const conflicts = 3
-
-var errClosed = errors.New("backend is closed")
 
 // turn is for one at a time, if it has room for one.
 type turn chan struct{}
@@ -29,109 +25,108 @@ func (t turn) enter(ctx context.Context) error {
 
 func (t turn) leave() { <-t }
 
-// statement is a [Statement] with the table's name in it, prepared at its first use.
+// statement is a [Statement] with the table's name in it.
 type statement struct {
-	text     string
-	args     []Arg
-	prepared atomic.Pointer[sql.Stmt]
+	Command
+
+	args   []Arg
+	result Result
 }
 
-func (b *Backend) statement(s Statement) statement {
-	return statement{text: b.named(s.Text), args: s.Args}
+func (b *Backend) statement(s Statement) *statement {
+	return &statement{Command: Command{Text: b.named(s.Text), Holder: s.Holder}, args: s.Args, result: s.Result}
 }
 
-// exec runs a writing statement and reports whether it changed a row.
-func (b *Backend) exec(ctx context.Context, s *statement, v *values) (changed bool, err error) {
+// exec runs a writing statement and returns what its Result says: 0 if it changed nothing.
+func (b *Backend) exec(ctx context.Context, s *statement, v *values) (n int64, err error) {
 	if b.writer != nil {
 		if err := b.writer.enter(ctx); err != nil {
-			return false, b.fault(ctx, err)
+			return 0, b.fault(ctx, err)
 		}
 		defer b.writer.leave()
 	}
-	err = b.run(ctx, s, func(stmt *sql.Stmt) error {
-		result, err := stmt.ExecContext(ctx, v.list(s.args)...)
-		if err != nil {
-			return err
-		}
-		n, err := result.RowsAffected()
-		changed = n > 0
+	v.at = b.now()
+	err = b.run(ctx, func() error {
+		n, err = b.outcome(ctx, s, v)
 		return err
 	})
-	return changed, err
+	return n, err
 }
 
-// query runs a reading statement and gives each row to scan.
-func (b *Backend) query(ctx context.Context, s *statement, v *values, scan func(*sql.Rows) error) error {
-	return b.run(ctx, s, func(stmt *sql.Stmt) error {
-		rows, err := stmt.QueryContext(ctx, v.list(s.args)...)
-		if err != nil {
+func (b *Backend) outcome(ctx context.Context, s *statement, v *values) (n int64, err error) {
+	if s.result == Returned {
+		err := b.handle.Query(ctx, &s.Command, v.list(s.args), func(row Row) error { return row.Scan(&n) })
+		return n, err
+	}
+	result, err := b.handle.Exec(ctx, &s.Command, v.list(s.args))
+	if err != nil {
+		return 0, err
+	}
+	if s.result == InsertID {
+		return result.LastInsertId()
+	}
+	return result.RowsAffected()
+}
+
+// query runs a reading statement and returns what scan makes of each row.
+func query[T any](ctx context.Context, b *Backend, s *statement, v *values, scan func(Row) (T, error)) ([]T, error) {
+	var all []T
+	v.at = b.now()
+	err := b.run(ctx, func() error {
+		all = all[:0]
+		return b.handle.Query(ctx, &s.Command, v.list(s.args), func(row Row) error {
+			one, err := scan(row)
+			all = append(all, one)
 			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			if err := scan(rows); err != nil {
-				return err
-			}
-		}
-		return rows.Err()
+		})
 	})
+	return all, err
 }
 
-// run gives use the prepared form of s, once more after the table was missing and has been created.
-func (b *Backend) run(ctx context.Context, s *statement, use func(*sql.Stmt) error) error {
+// now reads the clock that judges expiry, if it is not the database's.
+func (b *Backend) now() Reading {
+	if b.dialect.Clock == nil {
+		return Reading{}
+	}
+	return b.dialect.Clock()
+}
+
+// run calls try, which is one statement, again at once if that was undone because of others, and once more after the
+// table was missing and has been created.
+func (b *Backend) run(ctx context.Context, try func() error) error {
 	if b.invalid != nil {
 		return backend.WithKind(b.invalid, backend.Misconfigured)
 	}
-	err := b.try(ctx, s, use)
+	err := b.insist(try)
 	if err != nil && b.create && b.dialect.NoTable(err) {
 		if err = b.migrate(ctx); err == nil {
-			err = b.try(ctx, s, use)
+			err = b.insist(try)
 		}
 	}
 	return b.fault(ctx, err)
 }
 
-func (b *Backend) try(ctx context.Context, s *statement, use func(*sql.Stmt) error) error {
-	stmt, err := b.prepare(ctx, s)
-	if err != nil {
-		return err
+func (b *Backend) insist(try func() error) error {
+	var err error
+	for range conflicts {
+		if err = try(); err == nil || !b.conflict(err) {
+			break
+		}
 	}
-	return use(stmt)
+	return err
 }
 
-// prepare returns the prepared form of s. Two callers may prepare it at once, since one that waits for a connection must
-// not hold up the other beyond its context.
-func (b *Backend) prepare(ctx context.Context, s *statement) (*sql.Stmt, error) {
-	if stmt := s.prepared.Load(); stmt != nil {
-		return stmt, nil
-	}
-	stmt, err := b.db.PrepareContext(ctx, s.text)
-	if err != nil {
-		return nil, err
-	}
-	if !b.keep(stmt) {
-		_ = stmt.Close() //nolint:sqlclosecheck // it stays open on the other path
-		return nil, errClosed
-	}
-	s.prepared.Store(stmt)
-	return stmt, nil
-}
-
-// keep has stmt closed with b, unless b is closed already.
-func (b *Backend) keep(stmt *sql.Stmt) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.closed {
-		b.prepared = append(b.prepared, stmt)
-	}
-	return !b.closed
+// conflict reports whether err says that the database undid a statement because of others.
+func (b *Backend) conflict(err error) bool {
+	return b.dialect.Conflict != nil && b.dialect.Conflict(err)
 }
 
 // migrate executes the schema. A database that several processes create at once may refuse one of them without waiting.
 func (b *Backend) migrate(ctx context.Context) error {
 	var err error
 	for range conflicts {
-		if err = b.createTables(ctx); err == nil || b.dialect.Kind(err) != backend.Unavailable {
+		err = b.createTables(ctx)
+		if err == nil || !b.conflict(err) && b.dialect.Kind(err) != backend.Unavailable {
 			break
 		}
 	}
@@ -139,8 +134,8 @@ func (b *Backend) migrate(ctx context.Context) error {
 }
 
 func (b *Backend) createTables(ctx context.Context) error {
-	for _, ddl := range b.Schema() {
-		if _, err := b.db.ExecContext(ctx, ddl); err != nil {
+	for i := range b.schema {
+		if _, err := b.handle.Exec(ctx, b.schema[i], nil); err != nil {
 			return err
 		}
 	}
@@ -152,19 +147,22 @@ func (b *Backend) fault(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	kind := backend.KindOf(err) // the handle's connector may have known
+	kind := backend.KindOf(err) // the handle may have known
 	if kind == backend.Unknown {
 		kind = b.dialect.Kind(err)
 	}
-	if b.dialect.NoTable(err) {
+	switch {
+	case b.dialect.NoTable(err):
 		kind = backend.Misconfigured
 		err = fmt.Errorf("%w (create tables %[2]s and %[2]s_records once: Migrate, or the statements of Schema)",
 			err, b.table)
+	case kind == backend.Denied && b.dialect.Grant != nil && b.dialect.Grant(err):
+		err = fmt.Errorf("%w (grant SELECT, INSERT, UPDATE and DELETE on %[2]s and %[2]s_records)", err, b.table)
 	}
 	if over := ctx.Err(); over != nil && !errors.Is(err, over) {
 		err = fmt.Errorf("%w: %w", over, err)
 	}
-	if kind == backend.Unknown && errors.Is(err, context.DeadlineExceeded) {
+	if kind == backend.Unknown && (errors.Is(err, context.DeadlineExceeded) || disconnected(err) || b.conflict(err)) {
 		kind = backend.Unavailable
 	}
 	if kind == backend.Unknown {
