@@ -21,21 +21,13 @@ func (b *Backend) TryAcquire(ctx context.Context, req backend.Request) (backend.
 	for range conflicts {
 		l, err := try(ctx, req, ttl)
 		if err != nil {
-			return nil, b.yield(err)
+			return nil, err
 		}
 		if l != nil {
 			return l, nil
 		}
 	}
 	return nil, &backend.HeldError{}
-}
-
-// yield turns an error that says that others were faster, time and again, into that.
-func (b *Backend) yield(err error) error {
-	if b.conflict(err) {
-		return &backend.HeldError{}
-	}
-	return err
 }
 
 // canTake reports whether the server knows the statement Take. It asks once, and again after an error.
@@ -70,7 +62,7 @@ func (b *Backend) takeIfFree(ctx context.Context, req backend.Request, ttl int64
 		return r, row.Scan(append([]any{&taken}, r.columns()...)...)
 	})
 	if err != nil || len(rows) == 0 {
-		return nil, err
+		return nil, b.unlessConflict(err)
 	}
 	r := &rows[0]
 	if err := r.check(); err != nil {
@@ -126,18 +118,30 @@ func (b *Backend) claim(ctx context.Context, req backend.Request, ttl int64, s *
 		return nil, err
 	}
 	l.fence = max(s.fence+1, b.now().Wall)
-	won, err := b.exec(ctx, b.acquire, &values{
+	acquire := b.acquire
+	if s.fence == 0 && b.create.Text != "" {
+		acquire = b.create
+	}
+	won, err := b.exec(ctx, acquire, &values{
 		key: s.key, token: req.Token, owner: req.Owner, metadata: metadata,
 		ttl: ttl, fence: l.fence, seen: s.identity(), within: group,
 	})
 	if err != nil || won == 0 {
-		return nil, err
+		return nil, b.unlessConflict(err)
 	}
-	if b.acquire.result != ChangedRows {
+	if acquire.result != ChangedRows {
 		l.fence = won
 	}
 	b.foreign.forget(s.key)
 	return l, nil
+}
+
+// unlessConflict is err, and nil if it says that others were faster: the attempt is made again then.
+func (b *Backend) unlessConflict(err error) error {
+	if err != nil && b.conflict(err) {
+		return nil
+	}
+	return err
 }
 
 // lose returns who holds the one of taken that ends first. Rows of another clock are noted in passing, once.

@@ -35,16 +35,16 @@ type Options struct {
 // Backend is a [backend.Driver] on a table of an SQL database. All methods may be called concurrently. Use [New]: the
 // zero value is not ready.
 type Backend struct {
-	handle  Handle
-	db      *sql.DB // of the handle; nil if it has none
-	dialect Dialect
-	table   string
-	create  bool
-	invalid error
+	handle   Handle
+	db       *sql.DB // of the handle; nil if it has none
+	dialect  Dialect
+	table    string
+	migrates bool // a missing table is created
+	invalid  error
 
-	read, take, acquire, renew, release, abandon, end, mark, guard *statement
-	records                                                        recordStatements
-	schema                                                         []*Command
+	read, take, create, acquire, renew, release, abandon, end, mark, guard *statement
+	records                                                                recordStatements
+	schema                                                                 []*Command
 
 	takes    atomic.Pointer[bool] // what the query TakeIf said
 	writer   turn                 // to write; nil if there may be many writers
@@ -81,11 +81,12 @@ func Over(h Handle, d Dialect, opts *Options) *Backend {
 	if opts == nil {
 		opts = &Options{}
 	}
-	b := &Backend{handle: h, dialect: d, table: cmp.Or(opts.Table, DefaultTable), create: opts.CreateTable}
+	b := &Backend{handle: h, dialect: d, table: cmp.Or(opts.Table, DefaultTable), migrates: opts.CreateTable}
 	b.invalid = checkTable(b.table)
 	b.read = b.statement(d.Read)
-	b.take = b.statement(d.Take)
-	b.acquire = b.statement(d.Acquire)
+	b.take = b.claiming(d.Take)
+	b.create = b.claiming(d.Create)
+	b.acquire = b.claiming(d.Acquire)
 	b.renew = b.statement(d.Renew)
 	b.release = b.statement(d.Release)
 	b.abandon = b.statement(d.Abandon)

@@ -37,6 +37,8 @@ type Dialect struct {
 	// in the range, which is that of a group's slots or empty, has the token or has it as spent. Where the database has a
 	// clock its result is the fence that it granted. This and the statements below are judged by their Result.
 	Acquire Statement
+	// Create does the same where no row was seen, for a dialect whose Acquire cannot insert one.
+	Create Statement
 	// Renew moves the end of the live lease with that token and fence to the later of its end and now + ttl.
 	Renew Statement
 	// Release ends the lease with that token and fence, spends the token and keeps the key for ttl if it was alive; a
@@ -64,8 +66,8 @@ type Dialect struct {
 	Kind func(error) backend.Kind
 	// NoTable reports whether err says that a table does not exist.
 	NoTable func(error) bool
-	// Grant reports whether err says that a privilege on a table is missing. Nil means that there are none.
-	Grant func(error) bool
+	// Hint returns what to do about an error, as a statement's text with {table} in it, or "". Nil means never.
+	Hint func(error) string
 	// Conflict reports whether err says that the statement was undone because others were faster, and that it may well
 	// succeed if it is repeated. Nil means that this does not happen.
 	Conflict func(error) bool

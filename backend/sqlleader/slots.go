@@ -24,7 +24,7 @@ func (b *Backend) TryAcquireSlot(ctx context.Context, req backend.Request, n int
 		l, i, err = b.claimSlotAgain(ctx, req, ttl, n)
 	}
 	if err != nil {
-		return nil, 0, b.yield(err)
+		return nil, 0, err
 	}
 	return l, i, nil
 }

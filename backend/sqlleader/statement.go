@@ -31,10 +31,21 @@ type statement struct {
 
 	args   []Arg
 	result Result
+	tries  int // when others undo it
 }
 
 func (b *Backend) statement(s Statement) *statement {
-	return &statement{Command: Command{Text: b.named(s.Text), Holder: s.Holder}, args: s.Args, result: s.Result}
+	return &statement{
+		Command: Command{Text: b.named(s.Text), Holder: s.Holder},
+		args:    s.Args, result: s.Result, tries: conflicts,
+	}
+}
+
+// claiming is a statement of an attempt, which is tried again as a whole.
+func (b *Backend) claiming(s Statement) *statement {
+	c := b.statement(s)
+	c.tries = 1
+	return c
 }
 
 // exec runs a writing statement and returns what its Result says: 0 if it changed nothing.
@@ -46,7 +57,7 @@ func (b *Backend) exec(ctx context.Context, s *statement, v *values) (n int64, e
 		defer b.writer.leave()
 	}
 	v.at = b.now()
-	err = b.run(ctx, func() error {
+	err = b.run(ctx, s.tries, func() error {
 		n, err = b.outcome(ctx, s, v)
 		return err
 	})
@@ -72,7 +83,7 @@ func (b *Backend) outcome(ctx context.Context, s *statement, v *values) (n int64
 func query[T any](ctx context.Context, b *Backend, s *statement, v *values, scan func(Row) (T, error)) ([]T, error) {
 	var all []T
 	v.at = b.now()
-	err := b.run(ctx, func() error {
+	err := b.run(ctx, s.tries, func() error {
 		all = all[:0]
 		return b.handle.Query(ctx, &s.Command, v.list(s.args), func(row Row) error {
 			one, err := scan(row)
@@ -91,24 +102,24 @@ func (b *Backend) now() Reading {
 	return b.dialect.Clock()
 }
 
-// run calls try, which is one statement, again at once if that was undone because of others, and once more after the
-// table was missing and has been created.
-func (b *Backend) run(ctx context.Context, try func() error) error {
+// run calls try, which is one statement, at most so many times until others do not undo it, and once more after the table
+// was missing and has been created.
+func (b *Backend) run(ctx context.Context, tries int, try func() error) error {
 	if b.invalid != nil {
 		return backend.WithKind(b.invalid, backend.Misconfigured)
 	}
-	err := b.insist(try)
-	if err != nil && b.create && b.dialect.NoTable(err) {
+	err := b.insist(tries, try)
+	if err != nil && b.migrates && b.dialect.NoTable(err) {
 		if err = b.migrate(ctx); err == nil {
-			err = b.insist(try)
+			err = b.insist(tries, try)
 		}
 	}
 	return b.fault(ctx, err)
 }
 
-func (b *Backend) insist(try func() error) error {
+func (b *Backend) insist(tries int, try func() error) error {
 	var err error
-	for range conflicts {
+	for range tries {
 		if err = try(); err == nil || !b.conflict(err) {
 			break
 		}
@@ -151,13 +162,11 @@ func (b *Backend) fault(ctx context.Context, err error) error {
 	if kind == backend.Unknown {
 		kind = b.dialect.Kind(err)
 	}
-	switch {
-	case b.dialect.NoTable(err):
+	if b.dialect.NoTable(err) {
 		kind = backend.Misconfigured
-		err = fmt.Errorf("%w (create tables %[2]s and %[2]s_records once: Migrate, or the statements of Schema)",
-			err, b.table)
-	case kind == backend.Denied && b.dialect.Grant != nil && b.dialect.Grant(err):
-		err = fmt.Errorf("%w (grant SELECT, INSERT, UPDATE and DELETE on %[2]s and %[2]s_records)", err, b.table)
+		err = b.hint(err, "create tables {table} and {table}_records once: Migrate, or the statements of Schema")
+	} else if b.dialect.Hint != nil {
+		err = b.hint(err, b.dialect.Hint(err))
 	}
 	if over := ctx.Err(); over != nil && !errors.Is(err, over) {
 		err = fmt.Errorf("%w: %w", over, err)
@@ -169,4 +178,12 @@ func (b *Backend) fault(ctx context.Context, err error) error {
 		return err
 	}
 	return backend.WithKind(err, kind)
+}
+
+// hint adds what to do about err, if there is something.
+func (b *Backend) hint(err error, text string) error {
+	if text == "" {
+		return err
+	}
+	return fmt.Errorf("%w (%s)", err, b.named(text))
 }
