@@ -41,6 +41,7 @@ type engine struct {
 
 	answered atomic.Bool // the store has answered a request for a lease
 	swift    atomic.Bool // it answered the last request swiftly
+	mute     atomic.Bool // it has said that it tells nobody of releases
 }
 
 // newEngine returns the engine of an elector; slots is 0 unless it is one of groups.
@@ -66,6 +67,18 @@ func newEngine(d backend.Driver, slots int, opts []Option) (*engine, error) {
 	}
 	e.renewals.e = e
 	return e, nil
+}
+
+// tells reports whether the store may tell of releases. A driver may find out only when it is asked.
+func (e *engine) tells() bool { return e.waiter != nil && !e.mute.Load() }
+
+// awaitRelease waits for the store to tell of a release. It may be called only if the store tells.
+func (e *engine) awaitRelease(ctx context.Context, key, seen string) error {
+	err := e.waiter.AwaitRelease(ctx, key, seen)
+	if errors.Is(err, errors.ErrUnsupported) {
+		e.mute.Store(true)
+	}
+	return err
 }
 
 // call is one call of a user: a name, its key and the options in force.

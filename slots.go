@@ -86,5 +86,5 @@ func (s *seeker) awaitSlot(ctx context.Context, key string) error {
 	if err != nil || h.Free() {
 		return err
 	}
-	return s.e.waiter.AwaitRelease(ctx, key, h.Seen)
+	return s.e.awaitRelease(ctx, key, h.Seen)
 }

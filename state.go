@@ -72,15 +72,10 @@ func (e *engine) watch(ctx context.Context, name string, yield func(State, error
 // follow yields changes until the caller breaks out, which is nil, or the store fails.
 func (w *watching) follow(ctx context.Context) error {
 	if watcher, ok := backend.As[backend.Watcher](w.e.driver); ok {
-		for h, err := range watcher.Watch(ctx, w.call.key) {
-			if err != nil {
-				return err
-			}
-			if !w.show(stateOf(w.call.name, h)) {
-				return nil
-			}
+		err := w.followWatcher(ctx, watcher)
+		if !errors.Is(err, errors.ErrUnsupported) {
+			return err
 		}
-		return ctx.Err()
 	}
 	for ctx.Err() == nil {
 		h, err := w.e.inspect(ctx, w.call.key)
@@ -95,20 +90,37 @@ func (w *watching) follow(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// followWatcher is follow where the store tells of changes.
+func (w *watching) followWatcher(ctx context.Context, watcher backend.Watcher) error {
+	for h, err := range watcher.Watch(ctx, w.call.key) {
+		if err != nil {
+			return err
+		}
+		if !w.show(stateOf(w.call.name, h)) {
+			return nil
+		}
+	}
+	return ctx.Err()
+}
+
 // await waits until another look is worth it.
 func (w *watching) await(ctx context.Context, h backend.Holder) {
 	d := watchPause/2 + rand.N(watchPause/2)
 	if h.Remaining > 0 {
 		d = min(d, h.Remaining+time.Millisecond)
 	}
-	if w.e.waiter == nil || h.Seen == "" {
+	if !w.e.tells() || h.Seen == "" {
 		pause(ctx, d)
 		return
 	}
 	began := w.e.clock.now()
 	hint, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	if err := w.e.waiter.AwaitRelease(hint, w.call.key, h.Seen); err != nil || began.until(w.e.clock.now()) < minPause/5 {
+	err := w.e.awaitRelease(hint, w.call.key, h.Seen)
+	switch {
+	case err != nil:
+		pause(hint, d) // or to the end of hint, if that is sooner
+	case began.until(w.e.clock.now()) < minPause/5:
 		pause(hint, minPause)
 	}
 }

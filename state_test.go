@@ -3,6 +3,7 @@ package leader_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"maps"
 	"sync/atomic"
@@ -179,6 +180,50 @@ func TestElector_Watch_YieldsTheStateAndEveryChange(t *testing.T) {
 			})
 		})
 	}
+}
+
+// muteWatcher is a scripted driver with a Watcher and a Waiter whose store tells nobody.
+type muteWatcher struct {
+	*driver
+	asked *int
+}
+
+func (d muteWatcher) Watch(context.Context, string) iter.Seq2[backend.Holder, error] {
+	return func(yield func(backend.Holder, error) bool) {
+		*d.asked++
+		yield(backend.Holder{}, fmt.Errorf("a standalone server: %w", errors.ErrUnsupported))
+	}
+}
+
+func (d muteWatcher) AwaitRelease(context.Context, string, string) error {
+	*d.asked++
+	return errors.ErrUnsupported
+}
+
+func TestElector_Watch_LooksEverySecondWhereTheStoreTellsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		d := muteWatcher{newDriver(), &asked}
+		occupy(t, d.store, "a", time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		var owners []string
+		for s, err := range electorOn(t, d).Watch(ctx, "a") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			owners = append(owners, s.Node)
+		}
+		if len(owners) != 2 || owners[1] != "" {
+			t.Errorf("saw %q, want the holder and its end", owners)
+		}
+		if asked != 2 {
+			t.Errorf("asked %d times, want once for each ability", asked)
+		}
+		if n := len(d.log(inspects)); n < 3000 || n > 8000 {
+			t.Errorf("%d looks in an hour, want one every half to whole second", n)
+		}
+	})
 }
 
 func TestElector_Watch_ShowsTheLastStateAsStaleWhileTheStoreCannotBeAsked(t *testing.T) {

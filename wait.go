@@ -136,9 +136,9 @@ func (s *seeker) pause(ctx context.Context, p *pauses) {
 		return // this elector had the lease a moment ago
 	case s.last.passed:
 		s.awaitTurn(ctx, p)
-	case s.e.config.slots > 0 && s.e.waiter != nil:
+	case s.e.config.slots > 0 && s.e.tells():
 		s.awaitSlots(ctx, p, s.untilExpiry(maxHint/2+rand.N(maxHint/2)))
-	case s.e.waiter == nil:
+	case !s.e.tells():
 		s.sleep(ctx, s.untilExpiry(p.polling.next()))
 	case s.last.holder.Seen != "" || s.learn(ctx):
 		s.awaitHint(ctx, p, s.untilExpiry(maxHint/2+rand.N(maxHint/2)))
@@ -156,7 +156,7 @@ func (s *seeker) pause(ctx context.Context, p *pauses) {
 func (s *seeker) awaitTurn(ctx context.Context, p *pauses) {
 	period := s.hold.call.gate.heartbeat()
 	d := min(s.left(), period/2+rand.N(period/2+1))
-	if s.e.waiter != nil && s.learn(ctx) {
+	if s.e.tells() && s.learn(ctx) {
 		s.awaitHint(ctx, p, d)
 		s.hold.call.gate.forget() // whoever released may have resigned
 		return
@@ -190,7 +190,7 @@ func (s *seeker) learn(ctx context.Context) bool {
 // comes at once every time must not make a busy loop.
 func (s *seeker) awaitHint(ctx context.Context, p *pauses, d time.Duration) {
 	s.hinted(ctx, p, d, func(ctx context.Context) error {
-		return s.e.waiter.AwaitRelease(ctx, s.hold.call.key, s.last.holder.Seen)
+		return s.e.awaitRelease(ctx, s.hold.call.key, s.last.holder.Seen)
 	})
 }
 

@@ -3,6 +3,7 @@ package leader_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -60,6 +61,28 @@ func TestWait_PollsWithABackoffOfUpToTwoSeconds(t *testing.T) {
 				t.Errorf("a pause of %v, want 10ms to 2s", pause)
 			}
 			last = r.at
+		}
+		if n := r.Attempts; n < 3000 || n > 4500 {
+			t.Errorf("%d attempts in an hour, want some 3600", n)
+		}
+	})
+}
+
+func TestWait_AStoreThatTellsNobodyIsAskedForHintsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDriver()
+		occupy(t, d.store, "a", 2*time.Hour)
+		asked := 0
+		mute := hinting{driver: d, await: func(context.Context, string, string) error {
+			asked++
+			return fmt.Errorf("a standalone server: %w", errors.ErrUnsupported)
+		}}
+		r, err := electorOn(t, mute).RunIfLeader(t.Context(), "a", nothing, leader.WithWaitTime(time.Hour))
+		if err != nil || r.Outcome != leader.Skipped {
+			t.Fatalf("got %v, %v, want a skip", r, err)
+		}
+		if asked != 1 {
+			t.Errorf("asked %d times, want once", asked)
 		}
 		if n := r.Attempts; n < 3000 || n > 4500 {
 			t.Errorf("%d attempts in an hour, want some 3600", n)

@@ -34,7 +34,8 @@ type Advisor interface {
 // Waiter tells when another attempt is worth it. AwaitRelease subscribes, compares the record with seen (the Seen of a
 // Holder that an attempt or Inspect returned), then waits until the key may have become free, and returns nil. It may
 // return early; it must return when ctx ends, with an error that wraps ctx's, also in a driver that is Blocking. It
-// need not notice an expiry. Any other error means that it cannot tell, and the caller polls.
+// need not notice an expiry. Any other error means that it cannot tell, and the caller polls; after one that wraps
+// [errors.ErrUnsupported], because this deployment of the store tells nobody, it does not ask again.
 type Waiter interface {
 	AwaitRelease(ctx context.Context, key, seen string) error
 }
@@ -53,7 +54,8 @@ type SlotAcquirer interface {
 }
 
 // Watcher yields the holder now and after each change of holder, until ctx ends or an error, which is yielded last.
-// Changes in quick succession may merge; the newest always comes.
+// Changes in quick succession may merge; the newest always comes. An error that wraps [errors.ErrUnsupported] says that
+// this deployment of the store tells nobody; the caller then polls.
 type Watcher interface {
 	Watch(ctx context.Context, key string) iter.Seq2[Holder, error]
 }

@@ -209,7 +209,7 @@ func breakGrowsTheFence(t *caseT) {
 func breakWakesWaiters(t *caseT) {
 	a, b, br := t.breakPair()
 	for _, d := range []backend.Driver{b, a} {
-		w := ability[backend.Waiter](t, d)
+		w := t.waiter(d)
 		for i := range 5 {
 			g := t.win(a, t.request("job", t.long()))
 			wait := t.woken(w, t.seen(d, i%2 == 0))

@@ -106,7 +106,7 @@ func (t *caseT) endsCalls(calls map[string]func(ctx context.Context) error, heal
 
 func partitionEndsWaiters(t *caseT) {
 	a, b := t.pair()
-	w := ability[backend.Waiter](t, a)
+	w := t.waiter(a)
 	t.win(b, t.request("job", t.long()))
 	seen := t.seen(a, false)
 	heal := t.partition()

@@ -50,6 +50,16 @@ func waiterCases() []testCase {
 	}
 }
 
+// waiter returns the ability of d. A driver may learn that its store tells nobody only when it is asked.
+func (t *caseT) waiter(d backend.Driver) backend.Waiter {
+	t.Helper()
+	w := ability[backend.Waiter](t, d)
+	if err := w.AwaitRelease(t.Context(), "nobody's", ""); errors.Is(err, errors.ErrUnsupported) {
+		t.lack(d.Name() + " does not offer the ability Waiter here")
+	}
+	return w
+}
+
 // woken runs AwaitRelease aside and returns a function that waits for its nil.
 func (t *caseT) woken(w backend.Waiter, seen string) (wait func()) {
 	done := make(chan bool, 1)
@@ -77,7 +87,7 @@ func wakesOnAbandon(t *caseT) {
 // wakes ends a lease at different moments after the waiter started: before it subscribes, meanwhile, and after.
 func (t *caseT) wakes(end func(g grant)) {
 	a, b := t.pair()
-	w := ability[backend.Waiter](t, b)
+	w := t.waiter(b)
 	for i := range 20 {
 		g := t.win(a, t.request("job", t.long()))
 		wait := t.woken(w, t.seen(b, i%2 == 0))
@@ -103,7 +113,7 @@ func wakesAll(t *caseT) {
 	g := t.win(a, t.request("job", t.long()))
 	var waits []func()
 	for _, d := range []backend.Driver{a, b} {
-		w := ability[backend.Waiter](t, d)
+		w := t.waiter(d)
 		for range 10 {
 			waits = append(waits, t.woken(w, t.seen(d, false)))
 		}
@@ -117,7 +127,7 @@ func wakesAll(t *caseT) {
 
 func comparesWithSeen(t *caseT) {
 	a, b := t.pair()
-	w := ability[backend.Waiter](t, b)
+	w := t.waiter(b)
 	g := t.win(a, t.request("job", t.long()))
 	seen := t.seen(b, false)
 	t.release(g, 0)
@@ -134,7 +144,7 @@ func comparesWithSeen(t *caseT) {
 // waits allows for early returns, which the contract does, but not always.
 func waits(t *caseT) {
 	a, b := t.pair()
-	w := ability[backend.Waiter](t, b)
+	w := t.waiter(b)
 	t.win(a, t.request("job", t.long()))
 	seen := t.seen(b, false)
 	for range attempts {
@@ -153,7 +163,7 @@ func waits(t *caseT) {
 
 func endsWithItsContext(t *caseT) {
 	a, b := t.pair()
-	w := ability[backend.Waiter](t, b)
+	w := t.waiter(b)
 	t.win(a, t.request("job", t.long()))
 	seen := t.seen(b, false)
 	t.endsWaiters(w, seen)

@@ -32,6 +32,19 @@ func watcherCases() []testCase {
 	}
 }
 
+// watcher returns the ability of d. A driver may learn that its store tells nobody only when it is asked.
+func (t *caseT) watcher(d backend.Driver) backend.Watcher {
+	t.Helper()
+	w := ability[backend.Watcher](t, d)
+	for _, err := range w.Watch(t.Context(), "nobody's") {
+		if errors.Is(err, errors.ErrUnsupported) {
+			t.lack(d.Name() + " does not offer the ability Watcher here")
+		}
+		break
+	}
+	return w
+}
+
 // A sight is what Watch yields.
 type sight struct {
 	holder backend.Holder
@@ -76,7 +89,7 @@ func (t *caseT) sees(sights <-chan sight, what string, want func(h backend.Holde
 
 func followsTheHolder(t *caseT) {
 	a, b := t.pair()
-	w := ability[backend.Watcher](t, b)
+	w := t.watcher(b)
 	early := t.watch(t.Context(), w, "job")
 	t.sees(early, "a free key", backend.Holder.Free)
 	for range 5 {
@@ -93,7 +106,7 @@ func followsTheHolder(t *caseT) {
 
 func watchEndsWithItsContext(t *caseT) {
 	a, b := t.pair()
-	w := ability[backend.Watcher](t, b)
+	w := t.watcher(b)
 	t.win(a, t.request("job", t.long()))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -113,7 +126,7 @@ func watchEndsWithItsContext(t *caseT) {
 
 func mayBeLeft(t *caseT) {
 	a, b := t.pair()
-	w := ability[backend.Watcher](t, b)
+	w := t.watcher(b)
 	for i := range 20 {
 		key := "job-" + strconv.Itoa(i)
 		t.promptly("a loop over Watch that is left at the first holder ends", func() {

@@ -115,7 +115,7 @@ func (b *Backend) Name() string { return b.dialect.Name }
 
 // Limits says that a lease is at least 10 ms long, and whether calls may outlive their context.
 func (b *Backend) Limits() backend.Limits {
-	return backend.Limits{MinTTL: minTTL, Blocking: b.dialect.Blocking}
+	return backend.Limits{MinTTL: minTTL, Blocking: b.dialect.Blocking, LookFirst: b.dialect.LookFirst}
 }
 
 // Check implements [backend.Checker]: it reports a bad table name and a nil handle.

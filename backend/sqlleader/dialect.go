@@ -18,6 +18,8 @@ type Dialect struct {
 	// Prepare says that statements are to be prepared once per connection, by [New]. Drivers that do so themselves, and
 	// poolers that hand out connections by the transaction, want it false.
 	Prepare bool
+	// LookFirst says that a losing attempt locks the row, so that waiting had better read.
+	LookFirst bool
 	// OneWriter says that writes exclude each other anyway, so that they may as well take turns before they start.
 	OneWriter bool
 

@@ -33,10 +33,11 @@ const (
 // by their texts. Blocking is true; package mysqlleader, which knows that driver, sets it to false.
 func MySQL() Dialect {
 	return Dialect{
-		Name:     "mysql",
-		Blocking: true,
-		Prepare:  true,
-		Schema:   []string{mysqlSchema, mysqlRecordsSchema},
+		Name:      "mysql",
+		Blocking:  true,
+		LookFirst: true,
+		Prepare:   true,
+		Schema:    []string{mysqlSchema, mysqlRecordsSchema},
 		Read: mysql(`SELECT name, format, token, spent, owner, fence, since, until - NOW, FALSE, 0, 0,
   renewals, metadata FROM {table} WHERE name >= ? AND name < ?`, From, To),
 		Take:   mysql(mysqlBound+mysqlTake, Key, Token, Owner, TTL, Metadata, Token),
