@@ -15,6 +15,7 @@ const (
 	startTimeout = 30 * time.Second     // the watchdog of a start
 	lookTimeout  = 2 * time.Second      // of one look whether a server answers
 	lookPeriod   = 5 * time.Millisecond // between two looks
+	killTimeout  = 10 * time.Second     // the watchdog of the end of a killed server's children
 	logTail      = 2 << 10              // bytes of a server's log in an error
 )
 
@@ -28,11 +29,14 @@ type process struct {
 	args []string
 	dir  string // its working folder, where its log goes too
 
+	owner *owner // whom it runs as, nil for the user of this process
+
 	// ready looks once whether the process with this id answers. Another server may have the port, so the address
 	// alone proves nothing.
 	ready func(ctx context.Context, pid int) error
 
-	child *child // the last one started
+	child   *child // the last one started
+	release func() // ends the guard of a stopped child, nil without one
 }
 
 // child is one run of a process.
@@ -85,7 +89,7 @@ func (p *process) spawn(ctx context.Context) (*child, error) {
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), p.path, p.args...) //nolint:gosec // A server of the test's.
 	cmd.Dir = p.dir
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = dieWithParent()
+	cmd.SysProcAttr = p.owner.attributes(dieWithParent())
 
 	c := &child{done: make(chan struct{})}
 	started := make(chan error)
@@ -108,13 +112,38 @@ func (p *process) spawn(ctx context.Context) (*child, error) {
 	return c, nil
 }
 
-// kill ends the child as kill -9 does, also a stopped one, and returns when it is gone.
-func (p *process) kill() {
-	if !p.running() {
-		return
+// stop freezes the child and the processes that it has started.
+func (p *process) stop() error {
+	stopped, err := stop(p.child.process)
+	if err != nil || len(stopped) == 0 {
+		return err
 	}
-	_ = p.child.process.Kill() // The only error is that it has just ended.
-	<-p.child.done
+	p.unguard()
+	p.release, err = guard(stopped)
+	return err
+}
+
+// cont undoes stop.
+func (p *process) cont() error {
+	p.unguard()
+	return cont(p.child.process)
+}
+
+func (p *process) unguard() {
+	if p.release != nil {
+		p.release()
+		p.release = nil
+	}
+}
+
+// kill ends the child, and the processes that it has started, as kill -9 does, also stopped ones, and returns when
+// they are gone.
+func (p *process) kill() {
+	if p.running() {
+		kill(p.child.process)
+		<-p.child.done
+	}
+	p.unguard()
 }
 
 func (p *process) running() bool {

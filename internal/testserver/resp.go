@@ -19,14 +19,11 @@ type respConn struct {
 
 // dialRESP connects; ctx's deadline holds for everything done with the connection.
 func dialRESP(ctx context.Context, addr string) (*respConn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	conn, err := dialWire(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
-	if end, ok := ctx.Deadline(); ok {
-		err = conn.SetDeadline(end)
-	}
-	return &respConn{conn, bufio.NewReader(conn)}, err
+	return &respConn{conn, bufio.NewReader(conn)}, nil
 }
 
 func (c *respConn) Close() error { return c.conn.Close() }

@@ -46,7 +46,7 @@ func (s *Server) Restart(t TB) {
 func (s *Server) Stop(t TB) {
 	t.Helper()
 	s.needOwned(t)
-	if err := stop(s.process.child.process); err != nil {
+	if err := s.process.stop(); err != nil {
 		t.Fatalf("stop the server: %v", err)
 	}
 }
@@ -55,7 +55,7 @@ func (s *Server) Stop(t TB) {
 func (s *Server) Cont(t TB) {
 	t.Helper()
 	s.needOwned(t)
-	if err := cont(s.process.child.process); err != nil {
+	if err := s.process.cont(); err != nil {
 		t.Fatalf("continue the server: %v", err)
 	}
 }

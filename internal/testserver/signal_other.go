@@ -7,6 +7,10 @@ import (
 	"os"
 )
 
-func stop(*os.Process) error { return errors.ErrUnsupported }
+func stop(*os.Process) ([]int, error) { return nil, errors.ErrUnsupported }
 
 func cont(*os.Process) error { return errors.ErrUnsupported }
+
+func kill(p *os.Process) { _ = p.Kill() } // The only error is that it has just ended.
+
+func guard([]int) (release func(), err error) { return nil, errors.ErrUnsupported }

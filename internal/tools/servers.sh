@@ -4,19 +4,40 @@
 
 source "$(dirname "$0")/lib.sh"
 
-# command: what it is for: Debian packages
+# Debian keeps some programs off the path of users.
+PATH=$PATH:/usr/sbin
+for dir in /usr/lib/postgresql/*/bin; do
+	PATH=$PATH:$dir
+done
+
+# command or file: what it is for: Debian packages
 needs='
 redis-server: Redis: redis-server
+postgres: PostgreSQL: postgresql
+mariadbd: MariaDB: mariadb-server-core
+etcd: etcd: etcd-server
+java: ZooKeeper and the stand-in for MongoDB: default-jre-headless
+/usr/share/java/zookeeper.jar: ZooKeeper: libzookeeper-java
+javac: building the stand-in for MongoDB: default-jdk-headless
+mvn: building the stand-in for MongoDB: maven
 gcc: the race detector: gcc libc6-dev
 '
 
+# locate prints where a command or file of the table is.
+locate() {
+	case $1 in
+	/*) [[ -e $1 ]] && echo "$1" ;;
+	*) command -v "$1" ;;
+	esac
+}
+
 missing=()
-while IFS=: read -r command purpose debian; do
-	[[ -n $command ]] || continue
-	if found=$(command -v "$command"); then
+while IFS=: read -r item purpose debian; do
+	[[ -n $item ]] || continue
+	if found=$(locate "$item"); then
 		echo "$found:$purpose"
 	else
-		echo "$command is missing:$purpose"
+		echo "$item is missing:$purpose"
 		# shellcheck disable=SC2206 # one word per package
 		missing+=($debian)
 	fi
