@@ -54,9 +54,14 @@ func waiterCases() []testCase {
 func (t *caseT) waiter(d backend.Driver) backend.Waiter {
 	t.Helper()
 	w := ability[backend.Waiter](t, d)
-	if err := w.AwaitRelease(t.Context(), "nobody's", ""); errors.Is(err, errors.ErrUnsupported) {
+	g := t.win(d, t.request("asked", t.ttl()))
+	ctx, cancel := context.WithTimeout(t.Context(), t.ttl())
+	defer cancel()
+	// The record is not as it was seen, so there is nothing to wait for.
+	if err := w.AwaitRelease(ctx, "asked", g.req.Token); errors.Is(err, errors.ErrUnsupported) {
 		t.lack(d.Name() + " does not offer the ability Waiter here")
 	}
+	t.release(g, 0)
 	return w
 }
 

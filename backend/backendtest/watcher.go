@@ -36,11 +36,14 @@ func watcherCases() []testCase {
 func (t *caseT) watcher(d backend.Driver) backend.Watcher {
 	t.Helper()
 	w := ability[backend.Watcher](t, d)
-	for _, err := range w.Watch(t.Context(), "nobody's") {
-		if errors.Is(err, errors.ErrUnsupported) {
+	ctx, cancel := context.WithTimeout(t.Context(), t.ttl())
+	defer cancel()
+	select {
+	case first := <-t.watch(ctx, w, "asked"):
+		if errors.Is(first.err, errors.ErrUnsupported) {
 			t.lack(d.Name() + " does not offer the ability Watcher here")
 		}
-		break
+	case <-ctx.Done(): // it does not say so at least
 	}
 	return w
 }
