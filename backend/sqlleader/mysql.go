@@ -1,15 +1,20 @@
 package sqlleader
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/goleader/leader/backend"
+)
 
 // mysqlSchema says what is in a row. until is µs since 1970 by the server's clock, 0 when the key was freed. token is ""
-// when nobody holds the key; claim is the last token of a slot together with its group. All text is bytes, so that
-// neither case nor accents nor trailing spaces are ignored.
+// when nobody holds the key; claim is the last token of a slot together with its group, late the last eight that were
+// abandoned. All text is bytes, so that neither case nor accents nor trailing spaces are ignored.
 const mysqlSchema = `CREATE TABLE IF NOT EXISTS {table} (
   name     VARBINARY(1600) NOT NULL PRIMARY KEY,
   format   BIGINT NOT NULL,
   token    VARBINARY(64) NOT NULL,
   spent    VARBINARY(64) NOT NULL,
+  late     VARBINARY(208) NOT NULL DEFAULT '',
   claim    VARBINARY(1700) UNIQUE,
   owner    VARBINARY(1600) NOT NULL,
   fence    BIGINT NOT NULL,
@@ -31,7 +36,11 @@ const (
 
 // MySQL returns the dialect of MariaDB 10.5 and MySQL 8.0 and later. It knows the errors of github.com/go-sql-driver/mysql
 // by their texts. Blocking is true; package mysqlleader, which knows that driver, sets it to false.
-func MySQL() Dialect {
+func MySQL() Dialect { return MySQLBy(mysqlNumber) }
+
+// MySQLBy is [MySQL] for a driver whose errors number knows better: it returns the server's number of an error, 0 if it
+// has none.
+func MySQLBy(number func(error) int) Dialect {
 	return Dialect{
 		Name:      "mysql",
 		Blocking:  true,
@@ -45,7 +54,7 @@ func MySQL() Dialect {
 		Create: insertID(mysql(mysqlBound+`INSERT INTO {table}
   (name, format, token, spent, claim, owner, fence, since, until, renewals, metadata)
 VALUES (?, 1, ?, '', ?, ?, LAST_INSERT_ID(NOW), NOW, NOW + ?, 0, ?)
-ON DUPLICATE KEY UPDATE fence = fence + LAST_INSERT_ID(0)`,
+ON DUPLICATE KEY UPDATE fence = fence + CAST(LAST_INSERT_ID(0) AS SIGNED)`,
 			Key, Token, Claim, Owner, TTL, Metadata)),
 		Acquire: insertID(mysql(mysqlBound+`UPDATE {table}
 SET fence = LAST_INSERT_ID(GREATEST(fence + 1, NOW)), token = ?, claim = ?, owner = ?, since = NOW, until = NOW + ?,
@@ -60,13 +69,13 @@ WHERE name = ? AND format = 1 AND token = ? AND fence = ? AND until > NOW`,
 WHERE name = ? AND format = 1 AND fence = ? AND (token = ? OR token = '' AND spent = ? AND until > NOW)`,
 			TTL, TTL, Token, Key, Fence, Token, Token),
 		Abandon: insertID(mysql(mysqlBound+strings.ReplaceAll(`INSERT INTO {table}
-  (name, format, token, spent, owner, fence, since, until, renewals, metadata)
-VALUES (?, 1, '', ?, '', LAST_INSERT_ID(NOW), NOW, 0, 0, '')
-ON DUPLICATE KEY UPDATE fence = IF(FREE, LAST_INSERT_ID(fence), fence + LAST_INSERT_ID(0)),
+  (name, format, token, spent, late, owner, fence, since, until, renewals, metadata)
+VALUES (?, 1, '', ?, ?, '', LAST_INSERT_ID(NOW), NOW, 0, 0, '')
+ON DUPLICATE KEY UPDATE fence = IF(FREE, LAST_INSERT_ID(fence), fence + CAST(LAST_INSERT_ID(0) AS SIGNED)),
   renewals = IF(FREE, renewals + 1, renewals), until = IF(FREE, 0, until), token = IF(FREE, '', token),
-  spent = IF(FREE, VALUES(spent), spent)`,
+  late = IF(FREE, LEFT(CONCAT(VALUES(late), late), 208), late), spent = IF(FREE, VALUES(spent), spent)`,
 			"FREE", "format = 1 AND fence > 0 AND spent <> VALUES(spent) AND (token = VALUES(spent) OR until <= VALUES(since))"),
-			Key, Token)),
+			Key, Token, Token)),
 		Break: mysql(mysqlBound+`UPDATE {table} SET spent = IF(token = '', spent, token), token = '', until = 0,
   renewals = renewals + 1 WHERE name = ? AND format = 1 AND fence = ? AND until > NOW`,
 			Key, Fence),
@@ -74,10 +83,10 @@ ON DUPLICATE KEY UPDATE fence = IF(FREE, LAST_INSERT_ID(fence), fence + LAST_INS
 WHERE name = ? AND format = 1 AND token <> '' AND fence = ? AND until > NOW FOR UPDATE`,
 			Key, Fence)),
 		Records:  mysqlRecords(),
-		Kind:     mysqlKind,
-		NoTable:  func(err error) bool { return mysqlNumber(err) == mysqlNoTable },
-		Hint:     mysqlHint,
-		Conflict: mysqlConflict,
+		Kind:     func(err error) backend.Kind { return mysqlKinds[number(err)] },
+		NoTable:  func(err error) bool { return number(err) == mysqlNoTable },
+		Hint:     func(err error) string { return mysqlHint(number(err)) },
+		Conflict: func(err error) bool { return mysqlConflict(number(err)) },
 		Warnings: mysqlWarnings,
 	}
 }
@@ -85,7 +94,7 @@ WHERE name = ? AND format = 1 AND token <> '' AND fence = ? AND until > NOW FOR 
 // mysqlTake inserts a row, or changes the one that is there if it is FREE or MINE. MySQL assigns from left to right, and
 // each assignment sees the earlier ones, so the columns come in an order in which both conditions stay as they were.
 var mysqlTake = strings.NewReplacer(
-	"FREE", "format = 1 AND fence > 0 AND spent <> VALUES(token) AND until <= VALUES(since)",
+	"FREE", "format = 1 AND fence > 0 AND spent <> VALUES(token) AND LOCATE(VALUES(token), late) = 0 AND until <= VALUES(since)",
 	"MINE", "format = 1 AND fence > 0 AND token = VALUES(token)",
 ).Replace(`INSERT INTO {table} (name, format, token, spent, owner, fence, since, until, renewals, metadata)
 VALUES (?, 1, ?, '', ?, NOW, NOW, NOW + ?, 0, ?)
@@ -97,7 +106,8 @@ RETURNING token = ? AND format = 1 AND fence > 0, name, format, token, spent, ow
   0, 0, renewals, metadata`)
 
 // mysqlWarnings ask for what may cost leases or make them slow.
-const mysqlWarnings = `SELECT CONCAT('innodb_flush_log_at_trx_commit is ', @@innodb_flush_log_at_trx_commit,
+const mysqlWarnings = `SELECT 'autocommit is off: no lease is ever committed' FROM DUAL WHERE @@autocommit = 0
+UNION ALL SELECT CONCAT('innodb_flush_log_at_trx_commit is ', @@innodb_flush_log_at_trx_commit,
   ', not 1: a crash of the server forgets the last leases that it granted')
 FROM DUAL WHERE @@innodb_flush_log_at_trx_commit <> 1
 UNION ALL SELECT 'the server is read-only: nothing can be acquired here' FROM DUAL WHERE @@global.read_only <> 0

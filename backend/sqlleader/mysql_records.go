@@ -22,7 +22,7 @@ FROM (SELECT NOW AS instant) AS clock LEFT JOIN {table}_records
 			From, To),
 		Create: insertID(mysql(mysqlBound+strings.ReplaceAll(`INSERT INTO {table}_records (name, format, version, value, until)
 VALUES (?, LAST_INSERT_ID(1), ?, ?, IF(? > 0, NOW + ?, 0))
-ON DUPLICATE KEY UPDATE format = IF(GONE, LAST_INSERT_ID(1), format + LAST_INSERT_ID(0)),
+ON DUPLICATE KEY UPDATE format = IF(GONE, LAST_INSERT_ID(1), format + CAST(LAST_INSERT_ID(0) AS SIGNED)),
   version = IF(GONE, VALUES(version), version), value = IF(GONE, VALUES(value), value),
   until = IF(GONE, VALUES(until), until)`,
 			"GONE", "format = 1 AND until > 0 AND until <= NOW"),

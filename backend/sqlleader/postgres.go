@@ -26,12 +26,14 @@ const postgresClock = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 // such promise, because a row that comes back after a crash of the server ends by its time.
 const postgresQuick = "WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS mode)"
 
-// Told that the leases of a CTE ended, or were acquired, waiters look at them. An acquisition tells only if somebody
-// watches, and holds the other lock of [Presence]: a notification makes commits wait for each other.
+// Told that the lease in a CTE ended, waiters look at the key. They get its fence and the name, which come after a plus
+// sign for an acquisition. That is told only if somebody watches, and holds the other lock of [Presence]: a notification
+// makes commits wait for each other.
 const (
-	postgresTellEnd = "CROSS JOIN LATERAL pg_notify('{channel}', name) AS told"
+	postgresTellEnd = "CROSS JOIN LATERAL pg_notify('{channel}', concat(fence, ' ', name)) AS told"
 	postgresTell    = `LEFT JOIN LATERAL (
-  SELECT pg_notify('{channel}', name) WHERE NOT pg_try_advisory_xact_lock_shared({presence})) AS told ON true`
+  SELECT pg_notify('{channel}', concat('+', fence, ' ', name))
+  WHERE NOT pg_try_advisory_xact_lock_shared({presence})) AS told ON true`
 )
 
 // PostgreSQL returns the dialect of PostgreSQL 11 and later. It knows the errors of drivers that have a method SQLState()
