@@ -198,12 +198,14 @@ func (d *duel) leave(t testing.TB) {
 	}
 }
 
+const watchdog = time.Minute
+
 // until waits until cond holds.
 func until(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(2 * patience); !cond(); time.Sleep(glance) {
+	for end := time.Now().Add(watchdog); !cond(); time.Sleep(glance) {
 		if time.Now().After(end) {
-			t.Fatalf("still not so after %v: %s", 2*patience, what)
+			t.Fatalf("still not so after %v: %s", watchdog, what)
 		}
 	}
 }

@@ -98,7 +98,7 @@ func (c OverlapConfig) killHolder(t *testing.T, test string) {
 	rival.stop()
 	o := outcome{holder: p.holdings(), contender: rival.holdings(), from: at(killed), since: "the kill"}
 	o.judge(t)
-	within := c.Lease + retryAllowance
+	within := c.Lease + retryAllowance + limitsOf(rival.scout).Late
 	for i, wait := range o.takeovers() {
 		if wait > within+rival.longestStall() {
 			t.Errorf("%v: led %v after the kill, want at most %v (this process was held up for %v at most)",
