@@ -1,0 +1,19 @@
+package mongoleader_test
+
+import (
+	"testing"
+
+	"github.com/goleader/leader/backend"
+	"github.com/goleader/leader/backend/backendtest"
+)
+
+func TestGroup_Oracle_CountsAtMostNLeaders(t *testing.T) {
+	backendtest.GroupOracle(t, backendtest.OracleConfig{
+		Start: func(t testing.TB) string { t.Helper(); return owned(t).Addr() },
+		Dial: func(t testing.TB, addr string) backend.Driver {
+			t.Helper()
+			return dialURL(t, "mongodb://"+addr)
+		},
+		TCP: true,
+	})
+}
