@@ -38,6 +38,16 @@ var bars = []bar{
 	{"redis", "renew10k_bytes_per_lease", true, 4096},
 	{"redis", "renew10k_goroutines", true, 99},
 	{"redis", "waiters1000_cpu_percent", true, 1},
+	{"postgres", "run/floor", true, 1.15},
+	{"postgres", "run/naive", true, 1.25},
+	{"postgres", "skip/floor", true, 1.10},
+	{"postgres", "handoff/raw", true, 2.5},
+	{"postgres", "renew2k_lost", true, 0},
+	{"postgres", "renew2k_connections", true, 4},
+	{"mongo", "run/floor", true, 1.25},
+	{"mongo", "skip/floor", true, 1.10},
+	{"mysql", "run/floor", true, 1.15},
+	{"mysql", "skip/floor", true, 1.10},
 }
 
 var errMissed = errors.New("a bar was missed")

@@ -22,9 +22,12 @@ type measurement struct {
 
 // backends set up what can be measured on each.
 var backends = map[string]func(t testserver.TB, s *settings) []measurement{
-	"local":  localMeasurements,
-	"redis":  redisMeasurements,
-	"sqlite": sqliteMeasurements,
+	"local":    localMeasurements,
+	"mongo":    mongoMeasurements,
+	"mysql":    mysqlMeasurements,
+	"postgres": postgresMeasurements,
+	"redis":    redisMeasurements,
+	"sqlite":   sqliteMeasurements,
 }
 
 // rounds takes a figure once in each round.

@@ -58,12 +58,12 @@ type settings struct {
 func parse(args []string) (settings, error) {
 	var s settings
 	flags := flag.NewFlagSet("ratio", flag.ContinueOnError)
-	flags.StringVar(&s.backend, "backend", "redis", "`name` of the backend: local, redis or sqlite")
+	flags.StringVar(&s.backend, "backend", "redis", "`name` of the backend: local, mongo, mysql, postgres, redis or sqlite")
 	flags.IntVar(&s.plan.Rounds, "rounds", 20, "`number` of rounds")
 	flags.IntVar(&s.plan.Ops, "ops", 300, "operations of each contestant in a round, about")
 	figures := flags.String("figures", "", "take only the figures that match this regular `expression`, long ones too")
 	flags.BoolVar(&s.long, "long", false, "take also the figures that need a minute")
-	flags.DurationVar(&s.renew, "renew", time.Minute, "how long the leases of renew10k are held")
+	flags.DurationVar(&s.renew, "renew", time.Minute, "how long the leases of renew10k and renew2k are held")
 	flags.DurationVar(&s.idle, "idle", 10*time.Second, "how long the waiters of waiters1000 wait")
 	flags.BoolVar(&s.check, "check", false, "compare with the bars and fail if one is missed")
 	if err := flags.Parse(args); err != nil {

@@ -8,9 +8,10 @@ import (
 	"testing"
 
 	"github.com/goleader/leader/bench/internal/contest"
+	"github.com/goleader/leader/internal/testserver"
 )
 
-var line = regexp.MustCompile(`^(local|redis|sqlite) \S+( [0-9]+(\.[0-9]+)?){3}$`)
+var line = regexp.MustCompile(`^(local|mongo|mysql|postgres|redis|sqlite) \S+( [0-9]+(\.[0-9]+)?){3}$`)
 
 // quick takes few rounds: it is the lines that matter here, not the figures.
 func quick(t *testing.T, args ...string) []string {
@@ -44,6 +45,35 @@ func TestCommand_PrintsALineForEachFigure(t *testing.T) {
 		if got := names(quick(t, "-backend", backend)); got != want {
 			t.Errorf("%s: got %s, want %s", backend, got, want)
 		}
+	}
+}
+
+// The servers are started, so a test is skipped where one cannot be.
+func TestCommand_MeasuresDatabases(t *testing.T) {
+	for backend, want := range map[string]string{
+		"postgres": "run/floor run/naive run_us peer:shedlock/ours peer:advisory/ours skip/floor skip_us handoff/raw handoff_p50_ms",
+		"mysql":    "run/floor run/naive run_us peer:getlock/ours skip/floor skip_us",
+		"mongo":    "run/floor run/naive run_us skip/floor skip_us",
+	} {
+		t.Run(backend, func(t *testing.T) {
+			needs(t, backend)
+			if got := names(quick(t, "-backend", backend)); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// needs starts the server of a backend, to skip the test where that is impossible: the command would fail.
+func needs(t *testing.T, backend string) {
+	t.Helper()
+	switch backend {
+	case "postgres":
+		testserver.Postgres(t)
+	case "mysql":
+		testserver.MariaDB(t)
+	case "mongo":
+		testserver.Mongo(t)
 	}
 }
 

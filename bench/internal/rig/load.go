@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goleader/leader"
+	"github.com/goleader/leader/backend"
 	"github.com/goleader/leader/internal/testserver"
 )
 
@@ -30,10 +31,14 @@ type Held struct {
 
 // Hold lets one elector renew n leases for the time d.
 func (r *Redis) Hold(t testserver.TB, n int, d time.Duration) (Held, error) {
+	return holdMany(t, r.driver(t, r.dial(t)), n, d)
+}
+
+func holdMany(t testserver.TB, driver backend.Driver, n int, d time.Duration) (Held, error) {
 	t.Helper()
 	ctx := t.Context()
 	var lost, renewals atomic.Int64
-	elector := r.elector(t, r.dial(t), leader.WithLeaseTime(loadLease), leader.WithHooks(leader.Hooks{
+	elector := newElector(t, driver, leader.WithLeaseTime(loadLease), leader.WithHooks(leader.Hooks{
 		Lost:    func(context.Context, leader.LeaseInfo, error) { lost.Add(1) },
 		Renewed: func(context.Context, leader.LeaseInfo, time.Duration) { renewals.Add(1) },
 	}))

@@ -1,0 +1,288 @@
+package etcdleader
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.uber.org/zap"
+
+	"github.com/goleader/leader"
+	"github.com/goleader/leader/backend"
+	"github.com/goleader/leader/internal/testserver"
+)
+
+// contest times the same work done in several ways. The ways take turns, so that whatever else the machine does hits
+// all of them.
+type contest struct {
+	names []string
+	ways  map[string]func(ctx context.Context) (time.Duration, error)
+}
+
+// add adds a way that is timed as a whole.
+func (c *contest) add(name string, way func(ctx context.Context) error) {
+	c.addTimed(name, func(ctx context.Context) (time.Duration, error) {
+		began := time.Now()
+		err := way(ctx)
+		return time.Since(began), err
+	})
+}
+
+// addTimed adds a way that tells what it took.
+func (c *contest) addTimed(name string, way func(ctx context.Context) (time.Duration, error)) {
+	if c.ways == nil {
+		c.ways = map[string]func(ctx context.Context) (time.Duration, error){}
+	}
+	c.names = append(c.names, name)
+	c.ways[name] = way
+}
+
+// run does each way once per iteration, in blocks of ten in both orders, and returns the median of each.
+func (c *contest) run(b *testing.B) map[string]time.Duration {
+	b.Helper()
+	const block = 10
+	times := map[string][]time.Duration{}
+	order := slices.Clone(c.names)
+	for n := 0; b.Loop(); n++ {
+		if n%block != 0 {
+			continue
+		}
+		for _, name := range order {
+			for range block {
+				took, err := c.ways[name](b.Context())
+				if err != nil {
+					b.Fatal(name, err)
+				}
+				times[name] = append(times[name], took)
+			}
+		}
+		slices.Reverse(order)
+	}
+	medians := map[string]time.Duration{}
+	for name, list := range times {
+		slices.Sort(list)
+		medians[name] = list[len(list)/2]
+		b.ReportMetric(float64(medians[name].Nanoseconds())/1e3, name+"-µs")
+	}
+	return medians
+}
+
+func ratio(b *testing.B, medians map[string]time.Duration, above, below string) {
+	b.Helper()
+	b.ReportMetric(float64(medians[above])/float64(medians[below]), above+"/"+below)
+}
+
+func benchClient(b *testing.B, addr string) *clientv3.Client {
+	b.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func benchDriver(b *testing.B, client *clientv3.Client) *Backend {
+	b.Helper()
+	driver := New(client, nil)
+	b.Cleanup(func() { _ = driver.Close() })
+	return driver
+}
+
+func benchElector(b *testing.B, driver backend.Driver) *leader.Single {
+	b.Helper()
+	e, err := leader.New(driver, leader.WithLeaseTime(30*time.Second), leader.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return e
+}
+
+func benchLease(b *testing.B, client *clientv3.Client) clientv3.LeaseID {
+	b.Helper()
+	granted, err := client.Grant(b.Context(), 3600)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return granted.ID
+}
+
+// take is an acquisition by the raw client, for a value as large as the driver's.
+func take(ctx context.Context, client *clientv3.Client, place string, id clientv3.LeaseID) (*clientv3.TxnResponse, error) {
+	r := newRecord(backend.Request{Key: place, Token: rand.Text(), Owner: "node-1"})
+	value, err := r.encode()
+	if err != nil {
+		return nil, err
+	}
+	return client.Txn(ctx).If(isFree(place)).Then(clientv3.OpPut(place, value, clientv3.WithLease(id))).
+		Else(clientv3.OpGet(place)).Commit()
+}
+
+func give(ctx context.Context, client *clientv3.Client, place string, revision int64) error {
+	unchanged := clientv3.Compare(clientv3.ModRevision(place), "=", revision)
+	answer, err := client.Txn(ctx).If(unchanged).Then(clientv3.OpDelete(place)).Commit()
+	if err == nil && !answer.Succeeded {
+		err = errors.New("not released")
+	}
+	return err
+}
+
+// BenchmarkAcquireRelease compares the driver, and the engine above it, with the driver's own two requests sent by the
+// raw client on a shared lease, and with the locks of etcd's own package on a shared session.
+func BenchmarkAcquireRelease(b *testing.B) {
+	client := benchClient(b, testserver.Etcd(b).Addr())
+	driver := benchDriver(b, client)
+	elector := benchElector(b, driver)
+	id := benchLease(b, client)
+	session, err := concurrency.NewSession(client)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var c contest
+	c.add("raw", func(ctx context.Context) error {
+		answer, err := take(ctx, client, "raw", id)
+		if err != nil {
+			return err
+		}
+		return give(ctx, client, "raw", answer.Header.Revision)
+	})
+	c.add("driver", func(ctx context.Context) error {
+		req := backend.Request{Key: "driver", Token: rand.Text(), Owner: "node-1", TTL: 30 * time.Second}
+		lease, err := driver.TryAcquire(ctx, req)
+		if err != nil {
+			return err
+		}
+		return lease.Release(ctx, 0)
+	})
+	c.add("run", func(ctx context.Context) error {
+		_, err := elector.RunIfLeader(ctx, "run", func(context.Context) error { return nil })
+		return err
+	})
+	c.add("mutex", func(ctx context.Context) error {
+		m := concurrency.NewMutex(session, "mutex")
+		if err := m.Lock(ctx); err != nil {
+			return err
+		}
+		return m.Unlock(ctx)
+	})
+	c.add("election", func(ctx context.Context) error {
+		e := concurrency.NewElection(session, "election")
+		if err := e.Campaign(ctx, "node-1"); err != nil {
+			return err
+		}
+		return e.Resign(ctx)
+	})
+	medians := c.run(b)
+	ratio(b, medians, "driver", "raw")
+	ratio(b, medians, "run", "raw")
+	ratio(b, medians, "run", "mutex")
+	ratio(b, medians, "run", "election")
+}
+
+// BenchmarkHeld compares losing attempts with the driver's own request sent by the raw client.
+func BenchmarkHeld(b *testing.B) {
+	client := benchClient(b, testserver.Etcd(b).Addr())
+	driver := benchDriver(b, client)
+	elector := benchElector(b, driver)
+	id := benchLease(b, client)
+	for _, key := range []string{"driver", "run"} {
+		win := backend.Request{Key: key, Token: rand.Text(), Owner: "node-1", TTL: time.Hour}
+		if _, err := driver.TryAcquire(b.Context(), win); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if _, err := take(b.Context(), client, "raw", id); err != nil {
+		b.Fatal(err)
+	}
+	var c contest
+	c.add("raw", func(ctx context.Context) error {
+		answer, err := take(ctx, client, "raw", id)
+		if err == nil && answer.Succeeded {
+			err = errors.New("not refused")
+		}
+		return err
+	})
+	c.add("driver", func(ctx context.Context) error {
+		req := backend.Request{Key: "driver", Token: rand.Text(), Owner: "node-2", TTL: 30 * time.Second}
+		if _, err := driver.TryAcquire(ctx, req); !errors.Is(err, backend.ErrHeld) {
+			return errors.New("not refused")
+		}
+		return nil
+	})
+	c.add("skip", func(ctx context.Context) error {
+		r, err := elector.RunIfLeader(ctx, "run", func(context.Context) error { return nil }, leader.WithWaitTime(0))
+		if err == nil && r.Outcome != leader.Skipped {
+			err = errors.New("not skipped")
+		}
+		return err
+	})
+	medians := c.run(b)
+	ratio(b, medians, "driver", "raw")
+	ratio(b, medians, "skip", "raw")
+}
+
+// BenchmarkHandOff times a release up to the start of the waiter's action, and the same with the raw client: a write, a
+// notification, and a write.
+func BenchmarkHandOff(b *testing.B) {
+	addr := testserver.Etcd(b).Addr()
+	here, there := benchClient(b, addr), benchClient(b, addr)
+	var c contest
+	c.addTimed("raw", rawHandOff(here, there, benchLease(b, here)))
+	c.addTimed("run", runHandOff(benchElector(b, benchDriver(b, here)), benchElector(b, benchDriver(b, there))))
+	ratio(b, c.run(b), "run", "raw")
+}
+
+// settle is how long a waiter gets until it waits.
+const settle = 5 * time.Millisecond
+
+func rawHandOff(here, there *clientv3.Client, id clientv3.LeaseID) func(ctx context.Context) (time.Duration, error) {
+	return func(ctx context.Context) (time.Duration, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		answer, err := take(ctx, here, "raw", id)
+		if err != nil {
+			return 0, err
+		}
+		watch := there.Watch(ctx, "raw", clientv3.WithCreatedNotify())
+		<-watch
+		time.Sleep(settle)
+		began := time.Now()
+		released := make(chan error, 1)
+		go func() { released <- give(ctx, here, "raw", answer.Header.Revision) }()
+		<-watch
+		next, err := take(ctx, there, "raw", id)
+		took := time.Since(began)
+		return took, errors.Join(err, <-released, give(ctx, there, "raw", next.Header.Revision))
+	}
+}
+
+func runHandOff(here, there *leader.Single) func(ctx context.Context) (time.Duration, error) {
+	return func(ctx context.Context) (time.Duration, error) {
+		lease, err := here.Acquire(ctx, "run")
+		if err != nil {
+			return 0, err
+		}
+		var led time.Time
+		done := make(chan error, 1)
+		go func() {
+			_, err := there.RunIfLeader(ctx, "run", func(context.Context) error {
+				led = time.Now()
+				return nil
+			}, leader.WithWaitTime(time.Minute))
+			done <- err
+		}()
+		time.Sleep(settle)
+		began := time.Now()
+		if err := lease.Release(ctx); err != nil {
+			return 0, err
+		}
+		err = <-done
+		return led.Sub(began), err
+	}
+}

@@ -1,0 +1,152 @@
+package etcdleader_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+
+	"github.com/goleader/leader/backend"
+	"github.com/goleader/leader/backend/etcdleader"
+)
+
+func TestBackend_ForeignKeys_ChangeNothing(t *testing.T) {
+	b, client := start(t)
+	place := b.Place("job")
+	session, err := concurrency.NewSession(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := concurrency.NewMutex(session, place).Lock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	foreign := []string{
+		place + "/1a2b3c", // as the lock has them
+		place + "0", place + "\x00", place + "#", place + "#x", place + "#01", place + "#-1", place + "#10", place + "#5x",
+		b.Place("") + "x", b.Place("!job!candidate/x"), b.Place("!job!candidate/"),
+	}
+	for _, key := range foreign {
+		if _, err := client.Put(t.Context(), key, "1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	lease := win(t, b, request("job", long))
+	wait := await(t.Context(), b, "job", holder(t, b, "job").Seen)
+	waiting(t, wait)
+	renew(t, lease)
+	var held []backend.Lease
+	for range 3 {
+		slot, _, err := b.TryAcquireSlot(t.Context(), request("job", long), 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, slot)
+	}
+	if _, _, err := b.TryAcquireSlot(t.Context(), request("job", long), 3); !errors.Is(err, backend.ErrHeld) {
+		t.Errorf("a fourth of 3 slots: %v", err)
+	}
+	record := backend.Record{Key: "job!candidate/node", Value: []byte("v")}
+	if record.Version, err = b.PutRecord(t.Context(), record); err != nil {
+		t.Fatal(err)
+	}
+	list, _, err := b.GetRecords(t.Context(), "job!candidate/")
+	if err != nil || len(list) != 1 || string(list[0].Value) != "v" {
+		t.Errorf("records %+v, %v", list, err)
+	}
+	if got := listed(t, b, ""); !slices.Equal(got, []string{"job", "job#0", "job#1", "job#2"}) {
+		t.Errorf("listed %q", got)
+	}
+	release(t, lease, 0)
+	woken(t, "the release", wait)
+	for _, slot := range held {
+		release(t, slot, 0)
+	}
+	if err := b.DeleteRecord(t.Context(), record); err != nil {
+		t.Fatal(err)
+	}
+	if left := keys(t, client, b.Place("")); len(left) != len(foreign)+1 { // and the key of the mutex
+		t.Errorf("keys %q are left", left)
+	}
+}
+
+func listed(t testing.TB, b *etcdleader.Backend, prefix string) (list []string) {
+	t.Helper()
+	for e, err := range b.List(t.Context(), prefix, true) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, e.Key)
+	}
+	slices.Sort(list)
+	return list
+}
+
+func TestBackend_Prefix_SeparatesBackends(t *testing.T) {
+	b, client := start(t)
+	other := open(t, client, &etcdleader.Options{Prefix: prefix()})
+	win(t, b, request("job", long))
+	win(t, other, request("job", long))
+	if got := listed(t, other, ""); len(got) != 1 {
+		t.Errorf("listed %q", got)
+	}
+}
+
+func TestNew_UsesThePrefixThatIsDocumented(t *testing.T) {
+	client := connect(t, ownServer(t))
+	win(t, open(t, client, nil), request("nightly", long))
+	if got := keys(t, client, "leader/"); !slices.Equal(got, []string{"nightly"}) {
+		t.Errorf("keys %q", got)
+	}
+}
+
+func TestBackend_Check_NamesWhatIsWrong(t *testing.T) {
+	for what, b := range map[string]*etcdleader.Backend{
+		"nil":     etcdleader.New(nil, nil),
+		"long":    etcdleader.New(&clientv3.Client{}, &etcdleader.Options{Prefix: string(make([]byte, 257))}),
+		"UTF-8":   etcdleader.New(&clientv3.Client{}, &etcdleader.Options{Prefix: "\xff"}),
+		"control": etcdleader.New(&clientv3.Client{}, &etcdleader.Options{Prefix: "a\n"}),
+	} {
+		err := b.Check()
+		if backend.KindOf(err) != backend.Misconfigured {
+			t.Errorf("%s: %v of kind %v", what, err, backend.KindOf(err))
+		}
+		for call, got := range map[string]error{
+			"TryAcquire":   second(b.TryAcquire(t.Context(), request("job", long))),
+			"Inspect":      second(b.Inspect(t.Context(), "job")),
+			"Abandon":      b.Abandon(t.Context(), request("job", long)),
+			"AwaitRelease": b.AwaitRelease(t.Context(), "job", ""),
+			"Break":        b.Break(t.Context(), "job", 1),
+			"Advise":       second(b.Advise(t.Context())),
+			"PutRecord":    second(b.PutRecord(t.Context(), backend.Record{Key: "job!run/1"})),
+		} {
+			if !errors.Is(got, err) {
+				t.Errorf("%s: %s: %v, want %v", what, call, got, err)
+			}
+		}
+		if err := b.Close(); err != nil {
+			t.Errorf("%s: Close: %v", what, err)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func TestBackend_EndedContext_IsTheErrorOfEveryCall(t *testing.T) {
+	b, _ := start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for call, err := range map[string]error{
+		"TryAcquireSlot": func() error { _, _, err := b.TryAcquireSlot(ctx, request("g", long), 2); return err }(),
+		"GetRecords":     func() error { _, _, err := b.GetRecords(ctx, "job!run/"); return err }(),
+		"AwaitRelease":   b.AwaitRelease(ctx, "job", ""),
+		"Advise":         second(b.Advise(ctx)),
+	} {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", call, err)
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package etcdleader
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// slack is how much longer than asked for a lease lasts at least. So a lease whose last keep-alive was sent that
+	// long ago still lasts for the time asked for, and most acquisitions need no keep-alive of their own.
+	slack = 200 * time.Millisecond
+
+	maxIdle  = 64          // leases in the pool
+	idleTime = time.Minute // of a lease in the pool
+)
+
+// pooled is a lease of etcd, which holds one key at a time.
+type pooled struct {
+	id      int64
+	seconds int64         // the TTL that was asked for
+	ttl     time.Duration // the one that the server gave
+
+	// Guarded by the pool's mutex.
+	kept       time.Time // when the newest answered grant or keep-alive was sent
+	idle       time.Time // since when it is in the pool
+	unanswered int       // keep-alives
+	tainted    bool      // a keep-alive was not answered
+}
+
+// lasts reports whether the lease lasts, from the given instant on, for d. A clock that stood still while the machine
+// slept must not make it look fresh, so both clocks count.
+func (p *pooled) lasts(from time.Time, d time.Duration) bool {
+	since := max(from.Sub(p.kept), from.Round(0).Sub(p.kept.Round(0)))
+	return since+d <= p.ttl
+}
+
+// pool has the leases that hold no key, and revokes those that must not be used again. While there are any it has a
+// goroutine, see keeper.go.
+type pool struct {
+	*lessor
+
+	mu     sync.Mutex
+	idle   map[int64][]*pooled // by the TTL asked for; the last was used last
+	size   int
+	dying  []*dying
+	stop   context.CancelFunc // ends the keeper; nil while there is none
+	next   time.Time          // when the keeper looks next
+	signal chan struct{}      // tells the keeper that this is sooner
+	closed bool
+
+	running sync.WaitGroup
+}
+
+func newPool(l *lessor) *pool {
+	return &pool{lessor: l, idle: map[int64][]*pooled{}, signal: make(chan struct{}, 1)}
+}
+
+// take returns a lease for a TTL, from the pool or a new one. Its caller puts it back or poisons it.
+func (k *pool) take(ctx context.Context, ttl time.Duration) (*pooled, error) {
+	if p := k.pop(seconds(ttl + slack)); p != nil {
+		return p, nil
+	}
+	return k.takeNew(ctx, ttl)
+}
+
+// takeNew is take without the pool.
+func (k *pool) takeNew(ctx context.Context, ttl time.Duration) (*pooled, error) {
+	return k.grantNew(ctx, seconds(ttl+slack))
+}
+
+// grantNew makes a lease that is in no pool.
+func (k *pool) grantNew(ctx context.Context, want int64) (*pooled, error) {
+	p := &pooled{id: newLeaseID(), seconds: want, ttl: time.Duration(want) * time.Second, kept: time.Now()}
+	ttl, err := k.grant(ctx, p.id, want)
+	if err != nil {
+		k.revokeLater(ctx, &dying{pooled: p, until: p.kept.Add(2 * p.ttl)})
+		return nil, err
+	}
+	p.ttl = max(p.ttl, ttl)
+	return p, nil
+}
+
+// pop takes the lease out of the pool that was used last.
+func (k *pool) pop(want int64) *pooled {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	list := k.idle[want]
+	if len(list) == 0 {
+		return nil
+	}
+	p := list[len(list)-1]
+	k.remove(p)
+	return p
+}
+
+// remove takes a lease out of the pool. k.mu is held.
+func (k *pool) remove(p *pooled) {
+	list := k.idle[p.seconds]
+	i := slices.Index(list, p)
+	if i < 0 {
+		return
+	}
+	k.size--
+	if list = slices.Delete(list, i, i+1); len(list) > 0 {
+		k.idle[p.seconds] = list
+	} else {
+		delete(k.idle, p.seconds)
+	}
+}
+
+// put gives a lease back that certainly holds no key. One with an unresolved request is revoked instead.
+func (k *pool) put(ctx context.Context, p *pooled) {
+	k.mu.Lock()
+	clean := p.unanswered == 0 && !p.tainted && k.size < maxIdle
+	if clean && !k.closed {
+		p.idle = time.Now()
+		k.idle[p.seconds] = append(k.idle[p.seconds], p)
+		k.size++
+		k.keep(ctx, p.due())
+	}
+	k.mu.Unlock()
+	if !clean {
+		k.poison(ctx, p, "")
+	}
+}
+
+// poison revokes a lease in the background. A token names the attempt that used it and whose outcome is unknown.
+func (k *pool) poison(ctx context.Context, p *pooled, token string) {
+	k.mu.Lock()
+	until := p.kept.Add(2 * p.ttl) // a keep-alive on its way may still be delivered
+	k.mu.Unlock()
+	k.revokeLater(ctx, &dying{pooled: p, token: token, granted: true, until: until})
+}
+
+// renewal is a keep-alive on its way.
+type renewal struct {
+	pool *pool
+	p    *pooled
+	sent time.Time
+	call *aliveCall
+}
+
+// renew sends a keep-alive, which has to be awaited.
+func (k *pool) renew(ctx context.Context, p *pooled) *renewal {
+	k.mu.Lock()
+	p.unanswered++
+	k.mu.Unlock()
+	return &renewal{pool: k, p: p, sent: time.Now(), call: k.alive.send(ctx, p.id)}
+}
+
+// wait returns an error if the lease is dead or the answer was lost.
+func (r *renewal) wait(ctx context.Context) error {
+	_, err := r.call.wait(ctx)
+	r.pool.mu.Lock()
+	defer r.pool.mu.Unlock()
+	r.p.unanswered--
+	if err != nil {
+		r.p.tainted = true
+		return err
+	}
+	if r.sent.After(r.p.kept) {
+		r.p.kept = r.sent
+	}
+	return nil
+}
+
+// freshen makes sure that a lease lasts for d from the given instant on.
+func (k *pool) freshen(ctx context.Context, p *pooled, from time.Time, d time.Duration) error {
+	k.mu.Lock()
+	fresh := p.lasts(from, d)
+	k.mu.Unlock()
+	if fresh {
+		return nil
+	}
+	return k.renew(ctx, p).wait(ctx)
+}
+
+// lasts reports whether a lease that is in use has not ended by itself at the given instant.
+func (k *pool) lasts(p *pooled, at time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return p.lasts(at, 0)
+}
+
+// taint keeps a lease that is in use from another use, because a request is unresolved.
+func (k *pool) taint(p *pooled) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	p.tainted = true
+}

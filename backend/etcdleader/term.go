@@ -1,0 +1,250 @@
+package etcdleader
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/goleader/leader/backend"
+)
+
+// term is a granted lease, which repeated attempts share.
+type term struct {
+	backend *Backend
+	attempt *attempt
+	place   string
+	fence   int64 // the create revision of the key
+	record  record
+	lost    chan struct{}
+	follow  func() // starts the watch
+
+	mu        sync.Mutex
+	revision  int64   // of our last write to the key
+	pooled    *pooled // the lease under the key; nil once the term is over
+	releasing bool    // so that what a watch shows is our own doing
+	watch     *time.Timer
+	watching  bool
+}
+
+func (t *term) Fence() uint64 { return uint64(max(t.fence, 0)) }
+
+// again answers a repeated attempt. What it says is what a renewal says.
+func (t *term) again(ctx context.Context) (backend.Lease, error) {
+	if err := t.Renew(ctx, 0); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Renew sends a keep-alive, and beside it a read that proves that the key is still there, and that the server which
+// answers has a quorum. It repeats the TTL of the acquisition, whatever ttl is.
+func (t *term) Renew(ctx context.Context, _ time.Duration) error {
+	p := t.lease()
+	if p == nil {
+		return backend.ErrLost
+	}
+	b := t.backend
+	if err := b.ready(ctx); err != nil {
+		return err
+	}
+	alive := b.leases.renew(ctx, p)
+	answer, err := b.client.Get(ctx, t.place)
+	aliveErr := alive.wait(ctx)
+	switch {
+	case isDead(aliveErr):
+		t.lose(ctx)
+		return backend.ErrLost
+	case err != nil:
+		return classify(ctx, err)
+	}
+	ours, err := t.isOurs(answer.Kvs, p)
+	switch {
+	case err != nil:
+		return err
+	case !ours:
+		t.lose(ctx)
+		return backend.ErrLost
+	case aliveErr != nil:
+		return classify(ctx, aliveErr)
+	}
+	t.rewatch()
+	return nil
+}
+
+// isOurs reports whether the key is the term's, under its lease.
+func (t *term) isOurs(kvs []*mvccpb.KeyValue, p *pooled) (bool, error) {
+	if len(kvs) == 0 || kvs[0].CreateRevision != t.fence {
+		return false, nil
+	}
+	r, err := decode(kvs[0])
+	if err != nil {
+		return false, err
+	}
+	return r.Token == t.record.Token && kvs[0].Lease == p.id, nil
+}
+
+// Release deletes the key, or with keep leaves it under a lease of its own. A time to keep is rounded up to whole
+// seconds, and to the server's minimum.
+func (t *term) Release(ctx context.Context, keep time.Duration) error {
+	if t.isLost() {
+		return nil
+	}
+	if err := t.backend.ready(ctx); err != nil {
+		return err
+	}
+	t.setReleasing(true)
+	defer t.setReleasing(false)
+	if keep > 0 {
+		return t.keep(ctx, keep)
+	}
+	_, err := t.finish(ctx, clientv3.OpDelete(t.place))
+	return err
+}
+
+// keep is a Release with keep. After an error its lease is not revoked, because the key may be under it.
+func (t *term) keep(ctx context.Context, keep time.Duration) error {
+	value, err := t.record.keep().encode()
+	if err != nil {
+		return err
+	}
+	b := t.backend
+	p, err := b.leases.grantNew(ctx, seconds(keep))
+	if err != nil {
+		return classify(ctx, err)
+	}
+	written, err := t.finish(ctx, clientv3.OpPut(t.place, value, clientv3.WithLease(clientv3.LeaseID(p.id))))
+	if err == nil && !written {
+		b.leases.poison(ctx, p, "")
+	}
+	return err
+}
+
+// finish does op if the key is still as the term has left it. It does nothing if the term is over already.
+func (t *term) finish(ctx context.Context, op clientv3.Op) (done bool, err error) {
+	for range conflicts {
+		unchanged := clientv3.Compare(clientv3.ModRevision(t.place), "=", t.lastWrite())
+		answer, err := t.backend.client.Txn(ctx).If(unchanged).Then(op).Commit()
+		if err != nil {
+			t.taint()
+			return false, classify(ctx, err)
+		}
+		if answer.Succeeded {
+			t.end(ctx, answer.Header.Revision)
+			return true, nil
+		}
+		if again, err := t.isReleased(ctx); err != nil || !again {
+			return false, err
+		}
+	}
+	return false, backend.WithKind(errRetry, backend.Unavailable)
+}
+
+// isReleased looks at a key that is not as the term has left it. It reports true if an earlier release, whose answer was
+// lost, has kept it. Otherwise the term is lost.
+func (t *term) isReleased(ctx context.Context) (bool, error) {
+	kv, err := t.backend.get(ctx, t.place)
+	if err != nil {
+		return false, err
+	}
+	if kv == nil || kv.CreateRevision != t.fence {
+		t.lose(ctx)
+		return false, nil
+	}
+	r, err := decode(kv)
+	if err != nil {
+		return false, err
+	}
+	if r.Token != t.record.Token && r.Spent != t.record.Token {
+		t.lose(ctx)
+		return false, nil
+	}
+	t.wrote(kv.ModRevision)
+	return true, nil
+}
+
+func (t *term) lease() *pooled {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.pooled
+}
+
+func (t *term) isLost() bool {
+	select {
+	case <-t.lost:
+		return true
+	default:
+		return false
+	}
+}
+
+func (t *term) lastWrite() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.revision
+}
+
+func (t *term) setReleasing(yes bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.releasing = yes
+}
+
+func (t *term) wrote(revision int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.revision = revision
+}
+
+// taint keeps the lease, which has an unresolved request, from another use.
+func (t *term) taint() {
+	if p := t.lease(); p != nil {
+		t.backend.leases.taint(p)
+	}
+}
+
+// expired reports whether the lease has ended by itself.
+func (t *term) expired(now time.Time) bool {
+	p := t.lease()
+	return p == nil || !t.backend.leases.lasts(p, now.Add(-late))
+}
+
+// end ends the term by a release, which was the write of the given revision.
+func (t *term) end(ctx context.Context, revision int64) {
+	t.wrote(revision)
+	if p := t.close(); p != nil {
+		t.backend.leases.put(ctx, p)
+	}
+}
+
+// lose ends a term whose key or lease is gone.
+func (t *term) lose(ctx context.Context) {
+	t.mu.Lock()
+	if !t.isLost() {
+		close(t.lost)
+	}
+	t.mu.Unlock()
+	if p := t.close(); p != nil {
+		t.backend.leases.poison(ctx, p, "")
+	}
+}
+
+// close takes the lease out of the term, the first time.
+func (t *term) close() *pooled {
+	t.mu.Lock()
+	p := t.pooled
+	t.pooled = nil
+	watching := t.watching
+	t.watching = false
+	if t.watch != nil {
+		t.watch.Stop()
+	}
+	t.mu.Unlock()
+	if watching {
+		t.backend.notices.leave(t.place, t)
+	}
+	t.backend.attempts.close(t)
+	return p
+}
