@@ -281,7 +281,6 @@ func (s *seeker) granted(ctx context.Context, l backend.Lease) (*hold, error) {
 	}
 	s.e.occupy(s.queue, h)
 	s.e.renewals.add(h, now)
-	h.listen()
 	return h, nil
 }
 

@@ -21,13 +21,12 @@ type hold struct {
 	ctx      context.Context //nolint:containedctx // parent of the lease's; hooks and requests carry its values
 	queue    *queue
 	lease    backend.Lease
-	acquired instant       // before the acquisition was sent
-	granted  instant       // after it was answered
-	scoped   bool          // released by the engine, after the action has returned
-	slot     int           // of a group
-	vacated  bool          // the queue has another holder, or none; guarded by the engine's mu
-	own      Lease         // the one of the action; unused if the lease is handed out
-	finished chan struct{} // closed by finish; nil unless somebody listens
+	acquired instant // before the acquisition was sent
+	granted  instant // after it was answered
+	scoped   bool    // released by the engine, after the action has returned
+	slot     int     // of a group
+	vacated  bool    // the queue has another holder, or none; guarded by the engine's mu
+	own      Lease   // the one of the action; unused if the lease is handed out
 
 	until     atomic.Int64 // the trust deadline, an instant; moved under mu
 	ended     atomic.Bool  // cause is set
@@ -225,20 +224,4 @@ func (h *hold) close(now instant) (state trust, expires instant, lost bool) {
 		return first || over
 	})
 	return state, expires, lost
-}
-
-// listen ends a lease as soon as its driver learns that it is lost.
-func (h *hold) listen() {
-	notifier, ok := h.lease.(backend.LossNotifier)
-	if !ok {
-		return
-	}
-	h.finished = make(chan struct{})
-	go func() {
-		select {
-		case <-notifier.Lost():
-			h.lose()
-		case <-h.finished:
-		}
-	}()
 }

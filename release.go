@@ -21,9 +21,6 @@ func (h *hold) finish(at instant) error {
 	if !h.returned.CompareAndSwap(false, true) {
 		return nil
 	}
-	if h.finished != nil {
-		close(h.finished)
-	}
 	state, expires, lost := h.close(at)
 	quiet, cancel := h.e.renewals.remove(h)
 	if cancel != nil {

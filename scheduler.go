@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/goleader/leader/backend"
 )
 
 const (
@@ -16,6 +18,8 @@ const (
 	maxOutstanding = 2
 	// maxTick is the longest the scheduler sleeps while there are leases: a machine that slept is noticed by then.
 	maxTick = time.Second
+	// listenAfter is the age from which a lease is listened to, so that short ones cost no goroutine.
+	listenAfter = 10 * time.Millisecond
 )
 
 // scheduler renews all leases of an elector, and notices when one is lost. It is a heap and one timer, armed only while
@@ -47,6 +51,8 @@ type schedule struct {
 	stalled     bool
 	removed     bool
 	quiet       chan struct{} // closed when nothing is outstanding; nil while nobody waits
+	listenAt    instant       // when to begin to listen to a driver that learns of losses; 0 if it does not, or it was
+	finished    chan struct{} // closed by remove; nil unless somebody listens
 }
 
 // add takes over a lease that was just acquired.
@@ -54,6 +60,9 @@ func (s *scheduler) add(h *hold, now instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h.schedule.renewAt = h.acquired.add(rhythm(h.ttl()))
+	if _, ok := h.lease.(backend.LossNotifier); ok {
+		h.schedule.listenAt = now.add(listenAfter)
+	}
 	s.put(h, s.nextEvent(h, now), now)
 }
 
@@ -63,6 +72,10 @@ func (s *scheduler) remove(h *hold) (quiet <-chan struct{}, cancel func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h.schedule.removed = true
+	if h.schedule.finished != nil {
+		close(h.schedule.finished)
+		h.schedule.finished = nil
+	}
 	if r := h.schedule.current; r != nil {
 		cancel = r.cancel
 	}
@@ -195,12 +208,34 @@ func (s *scheduler) look(h *hold) {
 		return
 	}
 	now := s.e.clock.now()
+	s.listen(h, now)
 	s.giveUp(h, now)
 	if s.renews(h, now) && now.reached(h.schedule.renewAt) && h.schedule.current == nil {
 		s.start(h, now)
 	}
 	s.put(h, s.nextEvent(h, now), now)
 	s.wakeStalled()
+}
+
+// listen ends a lease as soon as its driver learns that it is lost. It begins when that is due; s.mu is held.
+func (s *scheduler) listen(h *hold, now instant) {
+	if h.schedule.listenAt == 0 || !now.reached(h.schedule.listenAt) {
+		return
+	}
+	h.schedule.listenAt = 0
+	notifier, ok := h.lease.(backend.LossNotifier)
+	if !ok {
+		return
+	}
+	finished := make(chan struct{})
+	h.schedule.finished = finished
+	go func() {
+		select {
+		case <-notifier.Lost():
+			h.lose()
+		case <-finished:
+		}
+	}()
 }
 
 // keepLost keeps a lease that was handed out and lost until it is released or forgotten; s.mu is held.
@@ -223,6 +258,9 @@ func (s *scheduler) nextEvent(h *hold, now instant) instant {
 	next := h.trustedUntil()
 	if end := h.maxAt(); end > now {
 		next = min(next, end)
+	}
+	if h.schedule.listenAt != 0 {
+		next = min(next, h.schedule.listenAt)
 	}
 	switch {
 	case h.schedule.current != nil:

@@ -3,6 +3,7 @@ package leader_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -257,7 +258,7 @@ func TestTrust_ADriverThatLearnsOfALossEndsItAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lost := make(chan struct{})
 		time.AfterFunc(5*time.Second, func() { close(lost) })
-		end, r := endOf(t, electorOn(t, notifying{newDriver(), lost}))
+		end, r := endOf(t, electorOn(t, &notifying{driver: newDriver(), lost: lost}))
 		if end != 5*time.Second {
 			t.Errorf("the context ended after %v, want 5s", end)
 		}
@@ -268,17 +269,43 @@ func TestTrust_ADriverThatLearnsOfALossEndsItAtOnce(t *testing.T) {
 // notifying is a driver whose leases learn by themselves that they are over.
 type notifying struct {
 	*driver
-	lost <-chan struct{}
+	lost  <-chan struct{}
+	asked atomic.Int64 // how often a lease was listened to
 }
 
-func (d notifying) TryAcquire(ctx context.Context, req backend.Request) (backend.Lease, error) {
+func (d *notifying) TryAcquire(ctx context.Context, req backend.Request) (backend.Lease, error) {
 	l, err := d.driver.TryAcquire(ctx, req)
-	return notifyingLease{l, d.lost}, err
+	return notifyingLease{l, d.lost, &d.asked}, err
 }
 
 type notifyingLease struct {
 	backend.Lease
-	lost <-chan struct{}
+	lost  <-chan struct{}
+	asked *atomic.Int64
 }
 
-func (l notifyingLease) Lost() <-chan struct{} { return l.lost }
+func (l notifyingLease) Lost() <-chan struct{} {
+	l.asked.Add(1)
+	return l.lost
+}
+
+func TestTrust_OnlyLeasesThatLastAreListenedTo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := notifying{driver: newDriver()}
+		e := electorOn(t, &d)
+		for range 100 {
+			if _, err := e.RunIfLeader(t.Context(), "a", works(time.Millisecond)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := d.asked.Load(); n != 0 {
+			t.Errorf("%d of 100 short runs were listened to", n)
+		}
+		if _, err := e.RunIfLeader(t.Context(), "a", works(time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if n := d.asked.Load(); n != 1 {
+			t.Errorf("a long run was listened to %d times, want once", n)
+		}
+	})
+}

@@ -175,11 +175,12 @@ func (d *duel) checkLost(t testing.TB, i int, e Effect) {
 
 func (d *duel) checkState(t testing.TB, name, node string, fence uint64) {
 	t.Helper()
-	s, err := d.contender.elector.State(t.Context(), name)
-	if err != nil {
-		t.Errorf("State: %v", err)
-		return
-	}
+	var s leader.State
+	until(t, "the state can be asked for", func() bool {
+		var err error
+		s, err = d.contender.elector.State(t.Context(), name)
+		return err == nil // a connection may still be of the time before the fault
+	})
 	if s.Node != node || s.Fence != fence {
 		t.Errorf("State(%q): %q with fence %d, want %q with fence %d", name, s.Node, s.Fence, node, fence)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/goleader/leader/backend"
 )
@@ -16,6 +17,9 @@ const (
 	recordSet = "job!candidate/"
 	record1   = recordSet + "node-1"
 )
+
+// longRecord is a TTL that no case outlives. The limits of leases do not matter to records.
+const longRecord = 10 * time.Minute
 
 // recordCases are about versions.
 func recordCases() []testCase {
@@ -164,7 +168,7 @@ func recordsAreCreatedOnce(t *caseT) {
 	t.stored(b, first)
 	for _, d := range []backend.Records{a, b} {
 		t.noPut(d, backend.Record{Key: record1, Value: []byte("second")})
-		t.noPut(d, backend.Record{Key: record1, Value: []byte("first"), TTL: t.long()})
+		t.noPut(d, backend.Record{Key: record1, Value: []byte("first"), TTL: longRecord})
 	}
 	t.stored(b, first)
 	other := t.put(b, backend.Record{Key: recordSet + "node-2", Value: []byte("other")})
@@ -176,7 +180,7 @@ func recordsCompareVersions(t *caseT) {
 	a, b := t.recordPair()
 	t.noPut(a, backend.Record{Key: record1, Version: "1", Value: []byte("no version of ours")})
 	t.noRecord(b, record1)
-	first := t.put(a, backend.Record{Key: record1, Value: []byte("first"), TTL: t.long()})
+	first := t.put(a, backend.Record{Key: record1, Value: []byte("first"), TTL: longRecord})
 	second := first
 	second.Value = []byte("second")
 	second = t.put(b, second)
@@ -184,12 +188,12 @@ func recordsCompareVersions(t *caseT) {
 	for _, d := range []backend.Records{a, b} {
 		for _, version := range []string{first.Version, "1", second.Version + "0", "0" + second.Version, "-1", "x"} {
 			if version != second.Version {
-				t.noPut(d, backend.Record{Key: record1, Version: version, Value: []byte("late"), TTL: t.long()})
+				t.noPut(d, backend.Record{Key: record1, Version: version, Value: []byte("late"), TTL: longRecord})
 			}
 		}
 		t.stored(d, second)
 	}
-	other := t.put(a, backend.Record{Key: recordSet + "node-2", Value: []byte("other"), TTL: t.long()})
+	other := t.put(a, backend.Record{Key: recordSet + "node-2", Value: []byte("other"), TTL: longRecord})
 	t.remove(b, second)
 	t.noPut(a, second) // what was deleted cannot be replaced
 	t.noRecord(b, record1)
@@ -214,7 +218,7 @@ func recordsNeverReuseAVersion(t *caseT) {
 		if i%2 == 1 {
 			d, other = b, a
 		}
-		r.Version, r.TTL = "", t.long()
+		r.Version, r.TTL = "", longRecord
 		r = put(d, put(other, put(d, r)))
 		t.remove(d, r)
 		t.noRecord(other, record1)
@@ -223,7 +227,7 @@ func recordsNeverReuseAVersion(t *caseT) {
 	r = put(a, r)
 	t.expired(b, record1)
 	late := r
-	r.Version, r.TTL = "", t.long()
+	r.Version, r.TTL = "", longRecord
 	put(b, r)
 	t.noPut(a, late)
 }
@@ -348,7 +352,7 @@ func recordsEndWithTheContext(t *caseT) {
 
 func recordsSurviveARestart(t *caseT) {
 	a, b := t.recordPair()
-	old := t.put(a, backend.Record{Key: record1, Value: []byte("old"), TTL: t.long()})
+	old := t.put(a, backend.Record{Key: record1, Value: []byte("old"), TTL: longRecord})
 	old = t.put(a, old)
 	gone := t.put(a, backend.Record{Key: recordSet + "gone", Value: []byte("gone")})
 	t.remove(a, gone)

@@ -65,7 +65,7 @@ func (t *caseT) expired(d backend.Records, key string) {
 
 func recordsExpire(t *caseT) {
 	a, b := t.recordPair()
-	stays := t.put(a, backend.Record{Key: recordSet + "stays", Value: []byte("stays"), TTL: t.long()})
+	stays := t.put(a, backend.Record{Key: recordSet + "stays", Value: []byte("stays"), TTL: longRecord})
 	t.put(a, backend.Record{Key: record1, Value: []byte("ends"), TTL: t.ttl()})
 	t.expired(b, record1)
 	t.expired(a, record1)
@@ -98,7 +98,7 @@ func recordsMayBePutAgain(t *caseT) {
 	t.expired(b, record1)
 	t.noPut(a, old)
 	t.noRecord(b, record1)
-	next := t.put(b, backend.Record{Key: record1, Value: []byte("next"), TTL: t.long()})
+	next := t.put(b, backend.Record{Key: record1, Value: []byte("next"), TTL: longRecord})
 	t.noPut(a, old)
 	t.stored(a, next)
 }
@@ -121,11 +121,11 @@ func recordsSetTheTTLAnew(t *caseT) {
 			return t.put(a, backend.Record{Key: recordSet + trial + "-" + id, Value: []byte(id), TTL: ttl})
 		}
 		longer, endless := put("longer", t.ttl()), put("endless", t.ttl())
-		shorter, ending := put("shorter", t.long()), put("ending", 0)
+		shorter, ending := put("shorter", longRecord), put("ending", 0)
 		if time.Now().After(sent.Add(t.ttl() / 2)) {
 			return false // one of them may have expired before the next put arrives
 		}
-		longer.TTL, endless.TTL, shorter.TTL, ending.TTL = t.long(), 0, t.ttl(), t.ttl()
+		longer.TTL, endless.TTL, shorter.TTL, ending.TTL = longRecord, 0, t.ttl(), t.ttl()
 		for _, r := range []*backend.Record{&longer, &endless} {
 			version, err := b.PutRecord(t.Context(), *r)
 			if err != nil && time.Now().After(sent.Add(t.ttl())) {
@@ -150,13 +150,13 @@ func recordsSetTheTTLAnew(t *caseT) {
 func recordsShowWhatIsLeft(t *caseT) {
 	a, b := t.recordPair()
 	sent := time.Now()
-	r := t.put(a, backend.Record{Key: record1, Value: []byte("x"), TTL: t.long()})
+	r := t.put(a, backend.Record{Key: record1, Value: []byte("x"), TTL: longRecord})
 	for range 3 {
 		left := t.stored(b, r).TTL
 		if left == 0 {
 			t.Fatal("GetRecords shows no TTL, and the record has one")
 		}
-		t.plausible(left, sent, t.long())
+		t.plausible(left, sent, longRecord)
 		t.pause(t.tick())
 	}
 	r.TTL = 0

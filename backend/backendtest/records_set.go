@@ -93,7 +93,7 @@ func recordsKeepTheirIDs(t *caseT) {
 	}
 	var want []backend.Record
 	for _, id := range ids {
-		want = append(want, t.put(a, backend.Record{Key: recordSet + id, Value: []byte("of " + id), TTL: t.long()}))
+		want = append(want, t.put(a, backend.Record{Key: recordSet + id, Value: []byte("of " + id), TTL: longRecord}))
 	}
 	if found := t.records(b, recordSet); len(found) != len(ids) {
 		t.Errorf("GetRecords has %d records, want %d", len(found), len(ids))
@@ -150,7 +150,7 @@ func recordsMayBeMany(t *caseT) {
 	a, b := t.recordPair()
 	ids := many()
 	for id := range ids {
-		t.put(a, backend.Record{Key: recordSet + id, Value: []byte(id), TTL: t.long()})
+		t.put(a, backend.Record{Key: recordSet + id, Value: []byte(id), TTL: longRecord})
 	}
 	if found := t.records(b, recordSet); len(found) != len(ids) {
 		t.Fatalf("GetRecords has %d records, want %d", len(found), len(ids))
@@ -170,7 +170,7 @@ func recordsAreNoLeases(t *caseT) {
 	a, b := t.pair()
 	x := ability[backend.Records](t, a)
 	y := ability[backend.Records](t, b)
-	r := t.put(x, backend.Record{Key: record1, Value: []byte("x"), TTL: t.long()})
+	r := t.put(x, backend.Record{Key: record1, Value: []byte("x"), TTL: longRecord})
 	for _, key := range []string{record1, "job", backend.SlotKey("job", 0)} {
 		t.free(b, key)
 	}

@@ -70,7 +70,7 @@ func (t *caseT) takeSlot(d backend.Driver, req backend.Request, n int) slotLease
 func (t *caseT) takenSlot(d backend.Driver, req backend.Request, n int, notBefore time.Time) slotLease {
 	t.Helper()
 	var g slotLease
-	t.eventually("TryAcquireSlot finds a free slot", time.Until(notBefore)+t.grace(), func() bool {
+	t.eventually("TryAcquireSlot finds a free slot", max(0, time.Until(notBefore))+t.grace(), func() bool {
 		var err error
 		g, err = t.trySlot(d, req, n)
 		if err != nil && !errors.Is(err, backend.ErrHeld) {

@@ -131,7 +131,8 @@ func (t *caseT) refused(d backend.Driver, req backend.Request) backend.Holder {
 func (t *caseT) taken(d backend.Driver, req backend.Request, notBefore time.Time) grant {
 	t.Helper()
 	var g grant
-	t.eventually("TryAcquire("+strconv.Quote(req.Key)+") finds it free", max(0, time.Until(notBefore))+t.grace(), func() bool {
+	within := max(0, time.Until(notBefore)) + t.grace()
+	t.eventually("TryAcquire("+strconv.Quote(req.Key)+") finds it free", within, func() bool {
 		var err error
 		g, err = t.try(d, req)
 		if err != nil && !errors.Is(err, backend.ErrHeld) {

@@ -13,7 +13,9 @@
 // and a counter that every change of the lease moves. An attempt that others were faster than is made at most three
 // times.
 //
-// The token of a lease that was released or abandoned stays in the row as spent, and an attempt with it is refused.
+// The token of a lease that was released or abandoned stays in the row as spent, and an attempt with it is refused. On
+// MariaDB a statement whose context has ended may begin later still, after attempts that were abandoned after it; so a
+// row there remembers the last 64 abandoned tokens.
 // A fence is the larger of the row's last fence plus one and the clock in microseconds, so it also grows when the
 // row was deleted or the table dropped, unless the clock was set back behind the last fence meanwhile.
 //
@@ -45,10 +47,10 @@
 // none comes back, whatever happens to the record or to the clock. A deleted record is gone; an expired one does not exist
 // for any call, and is deleted in time, a few at once, while others are created.
 //
-// With SQLite their ends are kept in wall time, unlike those of leases: a run key of some days has to outlive a restart of the
-// machine, with what is left of its time. So a wall clock that is set ahead ends records early, by as much, and one that
-// is set back makes them last longer; a run key needs a TTL with room for that. The time that [Backend.GetRecords] tells
-// is the same clock.
+// With SQLite their ends are kept in wall time, unlike those of leases: a run key of some days has to outlive a restart
+// of the machine, with what is left of its time. So a wall clock that is set ahead ends records early, by as much, and
+// one that is set back makes them last longer; a run key needs a TTL with room for that. The time that
+// [Backend.GetRecords] tells is the same clock.
 //
 // # Durability
 //

@@ -48,7 +48,7 @@ func (b *Backend) Protect(l *leader.Lease, run func(text string, args []any) (in
 		return fmt.Errorf("guard %q: %w", info.Name, err)
 	}
 	if found == 0 {
-		return fmt.Errorf("guard %q: %w: fence %d is not current in the database", info.Name, leader.ErrLeaseLost, info.Fence)
+		return fmt.Errorf("guard %q: %w: fence %d is not current", info.Name, leader.ErrLeaseLost, info.Fence)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ type pool struct {
 }
 
 func (p *pool) Exec(ctx context.Context, c *Command, args []any) (sql.Result, error) {
-	stmt, err := p.statement(ctx, c)
+	stmt, err := p.statement(ctx, c) //nolint:sqlclosecheck // Close does
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (p *pool) Query(ctx context.Context, c *Command, args []any, scan func(Row)
 }
 
 func (p *pool) rows(ctx context.Context, c *Command, args []any) (*sql.Rows, error) {
-	stmt, err := p.statement(ctx, c)
+	stmt, err := p.statement(ctx, c) //nolint:sqlclosecheck // Close does
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (p *pool) statement(ctx context.Context, c *Command) (*sql.Stmt, error) {
 		return nil, err
 	}
 	if err := p.keep(stmt); err != nil {
-		return nil, errors.Join(err, stmt.Close())
+		return nil, errors.Join(err, stmt.Close()) //nolint:sqlclosecheck // it stays open on the other path
 	}
 	c.prepared.Store(stmt)
 	return stmt, nil

@@ -7,14 +7,14 @@ import (
 )
 
 // mysqlSchema says what is in a row. until is µs since 1970 by the server's clock, 0 when the key was freed. token is ""
-// when nobody holds the key; claim is the last token of a slot together with its group, late the last eight that were
+// when nobody holds the key; claim is the last token of a slot together with its group, late the last 64 that were
 // abandoned. All text is bytes, so that neither case nor accents nor trailing spaces are ignored.
 const mysqlSchema = `CREATE TABLE IF NOT EXISTS {table} (
   name     VARBINARY(1600) NOT NULL PRIMARY KEY,
   format   BIGINT NOT NULL,
   token    VARBINARY(64) NOT NULL,
   spent    VARBINARY(64) NOT NULL,
-  late     VARBINARY(208) NOT NULL DEFAULT '',
+  late     VARBINARY(1664) NOT NULL DEFAULT '',
   claim    VARBINARY(1700) UNIQUE,
   owner    VARBINARY(1600) NOT NULL,
   fence    BIGINT NOT NULL,
@@ -73,8 +73,9 @@ WHERE name = ? AND format = 1 AND fence = ? AND (token = ? OR token = '' AND spe
 VALUES (?, 1, '', ?, ?, '', LAST_INSERT_ID(NOW), NOW, 0, 0, '')
 ON DUPLICATE KEY UPDATE fence = IF(FREE, LAST_INSERT_ID(fence), fence + CAST(LAST_INSERT_ID(0) AS SIGNED)),
   renewals = IF(FREE, renewals + 1, renewals), until = IF(FREE, 0, until), token = IF(FREE, '', token),
-  late = IF(FREE, LEFT(CONCAT(VALUES(late), late), 208), late), spent = IF(FREE, VALUES(spent), spent)`,
-			"FREE", "format = 1 AND fence > 0 AND spent <> VALUES(spent) AND (token = VALUES(spent) OR until <= VALUES(since))"),
+  late = IF(FREE, LEFT(CONCAT(VALUES(late), late), 1664), late), spent = IF(FREE, VALUES(spent), spent)`,
+			"FREE", "format = 1 AND fence > 0 AND spent <> VALUES(spent) "+
+				"AND (token = VALUES(spent) OR until <= VALUES(since))"),
 			Key, Token, Token)),
 		Break: mysql(mysqlBound+`UPDATE {table} SET spent = IF(token = '', spent, token), token = '', until = 0,
   renewals = renewals + 1 WHERE name = ? AND format = 1 AND fence = ? AND until > NOW`,
@@ -92,10 +93,13 @@ WHERE name = ? AND format = 1 AND token <> '' AND fence = ? AND until > NOW FOR 
 }
 
 // mysqlTake inserts a row, or changes the one that is there if it is FREE or MINE. MySQL assigns from left to right, and
-// each assignment sees the earlier ones, so the columns come in an order in which both conditions stay as they were.
+// each assignment sees the earlier ones; in MariaDB's mode SIMULTANEOUS_ASSIGNMENT none does. The conditions and the order
+// of the columns are such that both stay as they were in either case.
+//
+// The driver gives up a connection whose context ends, but the server goes on with the statement, or only begins, and may
+// do so after the attempt was abandoned and others after it. Hence late: the other statements name the row's state.
 var mysqlTake = strings.NewReplacer(
-	"FREE", "format = 1 AND fence > 0 AND spent <> VALUES(token) AND LOCATE(VALUES(token), late) = 0 AND until <= VALUES(since)",
-	"MINE", "format = 1 AND fence > 0 AND token = VALUES(token)",
+	"FREE", mysqlFree, "MINE", "(token = VALUES(token) AND format = 1 AND fence > 0 OR "+mysqlFree+")",
 ).Replace(`INSERT INTO {table} (name, format, token, spent, owner, fence, since, until, renewals, metadata)
 VALUES (?, 1, ?, '', ?, NOW, NOW, NOW + ?, 0, ?)
 ON DUPLICATE KEY UPDATE fence = IF(FREE, GREATEST(fence + 1, VALUES(since)), fence),
@@ -104,6 +108,10 @@ ON DUPLICATE KEY UPDATE fence = IF(FREE, GREATEST(fence + 1, VALUES(since)), fen
   renewals = IF(MINE, renewals + 1, renewals), until = IF(MINE, GREATEST(until, VALUES(until)), until)
 RETURNING token = ? AND format = 1 AND fence > 0, name, format, token, spent, owner, fence, since, until - NOW, FALSE,
   0, 0, renewals, metadata`)
+
+// mysqlFree is the condition that a row can be taken.
+const mysqlFree = "(format = 1 AND fence > 0 AND spent <> VALUES(token) AND LOCATE(VALUES(token), late) = 0 " +
+	"AND until <= VALUES(since))"
 
 // mysqlWarnings ask for what may cost leases or make them slow.
 const mysqlWarnings = `SELECT 'autocommit is off: no lease is ever committed' FROM DUAL WHERE @@autocommit = 0

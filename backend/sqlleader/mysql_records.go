@@ -20,7 +20,8 @@ func mysqlRecords() RecordStatements {
 FROM (SELECT NOW AS instant) AS clock LEFT JOIN {table}_records
   ON name >= ? AND name < ? AND (until = 0 OR until > clock.instant OR format <> 1)`,
 			From, To),
-		Create: insertID(mysql(mysqlBound+strings.ReplaceAll(`INSERT INTO {table}_records (name, format, version, value, until)
+		Create: insertID(mysql(mysqlBound+strings.ReplaceAll(`INSERT INTO {table}_records
+  (name, format, version, value, until)
 VALUES (?, LAST_INSERT_ID(1), ?, ?, IF(? > 0, NOW + ?, 0))
 ON DUPLICATE KEY UPDATE format = IF(GONE, LAST_INSERT_ID(1), format + CAST(LAST_INSERT_ID(0) AS SIGNED)),
   version = IF(GONE, VALUES(version), version), value = IF(GONE, VALUES(value), value),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/goleader/leader/backend"
 )
@@ -168,7 +169,7 @@ func (b *Backend) fault(ctx context.Context, err error) error {
 	} else if b.dialect.Hint != nil {
 		err = b.hint(err, b.dialect.Hint(err))
 	}
-	if over := ctx.Err(); over != nil && !errors.Is(err, over) {
+	if over := ended(ctx); over != nil && !errors.Is(err, over) {
 		err = fmt.Errorf("%w: %w", over, err)
 	}
 	if kind == backend.Unknown && (errors.Is(err, context.DeadlineExceeded) || disconnected(err) || b.conflict(err)) {
@@ -178,6 +179,17 @@ func (b *Backend) fault(ctx context.Context, err error) error {
 		return err
 	}
 	return backend.WithKind(err, kind)
+}
+
+// ended is why ctx is over, nil if it is not. A client's own timers may notice a deadline a moment before ctx does.
+func ended(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return nil
 }
 
 // hint adds what to do about err, if there is something.

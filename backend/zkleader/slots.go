@@ -1,0 +1,98 @@
+package zkleader
+
+import (
+	"context"
+	"hash/crc32"
+	"maps"
+	"sync"
+
+	"github.com/goleader/leader/backend"
+)
+
+// looks is how many reads are under way at one time.
+const looks = 32
+
+// TryAcquireSlot looks at all slots at once and acquires a free one.
+func (b *Backend) TryAcquireSlot(ctx context.Context, req backend.Request, n int) (backend.Lease, int, error) {
+	if err := b.checkTTL(req.TTL); err != nil {
+		return nil, 0, err
+	}
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = backend.SlotKey(req.Key, i)
+	}
+	for range conflicts {
+		seen, err := b.lookAtAll(ctx, keys)
+		if err != nil {
+			return nil, 0, err
+		}
+		slot, err := b.choose(seen, req.Token)
+		if err != nil {
+			return nil, 0, err
+		}
+		one := req
+		one.Key = keys[slot]
+		l, err := b.attempt(ctx, one, seen[slot])
+		if !isConflict(err) {
+			got, err := leaseOr(l, err)
+			return got, slot, err
+		}
+	}
+	return nil, 0, &backend.HeldError{} // Others were faster each time.
+}
+
+// choose returns the slot that the token has, else a free one. Each token begins somewhere else, so that nodes seldom
+// want the same slot, but repeats of one attempt do.
+func (b *Backend) choose(seen []*sight, token string) (int, error) {
+	var soonest backend.Holder
+	free, begin := -1, int(crc32.ChecksumIEEE([]byte(token)))%len(seen)
+	for n := range seen {
+		i := (begin + n) % len(seen)
+		g := seen[i]
+		if g.Spent == token {
+			return 0, backend.ErrLost
+		}
+		if g.Token == token {
+			return i, nil
+		}
+		h := g.holder(&b.clock)
+		switch {
+		case h.Free() && free < 0:
+			free = i
+		case h.Free():
+		case soonest.Free() || h.Remaining < soonest.Remaining:
+			soonest = h
+		}
+	}
+	if free < 0 {
+		soonest.Metadata = maps.Clone(soonest.Metadata)
+		return 0, &backend.HeldError{Holder: soonest}
+	}
+	return free, nil
+}
+
+// lookAtAll looks at keys at the same time, and returns the sights in their order, or the first error.
+func (b *Backend) lookAtAll(ctx context.Context, keys []string) ([]*sight, error) {
+	seen, errs := make([]*sight, len(keys)), make([]error, len(keys))
+	atOnce(len(keys), func(i int) { seen[i], errs[i] = b.look(ctx, b.path(keys[i])) })
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return seen, nil
+}
+
+// atOnce calls f for 0 to n-1, some at a time, and returns when all have returned.
+func atOnce(n int, f func(i int)) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	turns := make(chan struct{}, looks)
+	for i := range n {
+		turns <- struct{}{}
+		running.Go(func() {
+			defer func() { <-turns }()
+			f(i)
+		})
+	}
+}
