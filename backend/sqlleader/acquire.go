@@ -56,15 +56,18 @@ func (b *Backend) takeIfFree(ctx context.Context, req backend.Request, ttl int64
 	if err != nil {
 		return nil, err
 	}
-	var taken bool
 	v := &values{key: req.Key, token: req.Token, owner: req.Owner, metadata: metadata, ttl: ttl}
-	rows, err := query(ctx, b, b.take, v, func(row Row) (r record, err error) {
-		return r, row.Scan(append([]any{&taken}, r.columns()...)...)
+	var r record
+	var found, taken bool
+	err = b.run(ctx, b.take.tries, func() error {
+		return b.handle.Query(ctx, &b.take.Command, v.list(b.take.args), func(row Row) error {
+			found = true
+			return row.Scan(r.columns(&taken)...)
+		})
 	})
-	if err != nil || len(rows) == 0 {
+	if err != nil || !found {
 		return nil, b.unlessConflict(err)
 	}
-	r := &rows[0]
 	if err := r.check(); err != nil {
 		return nil, err
 	}
@@ -74,7 +77,7 @@ func (b *Backend) takeIfFree(ctx context.Context, req backend.Request, ttl int64
 	case r.spent == req.Token:
 		return nil, backend.ErrLost
 	case r.left > 0 && r.token != req.Token:
-		return nil, b.lose(ctx, []slot{{*r, r.left}})
+		return nil, b.lose(ctx, []slot{{r, r.left}})
 	}
 	return nil, nil //nolint:nilnil // the row was free when the statement began, and is another's now
 }

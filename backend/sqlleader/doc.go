@@ -14,8 +14,8 @@
 // times.
 //
 // The token of a lease that was released or abandoned stays in the row as spent, and an attempt with it is refused. On
-// MariaDB a statement whose context has ended may begin later still, after attempts that were abandoned after it; so a
-// row there remembers the last 64 abandoned tokens.
+// PostgreSQL and MariaDB a statement whose context has ended may begin later still, after attempts that were abandoned
+// after it; so a row there remembers the last 64 abandoned tokens.
 // A fence is the larger of the row's last fence plus one and the clock in microseconds, so it also grows when the
 // row was deleted or the table dropped, unless the clock was set back behind the last fence meanwhile.
 //

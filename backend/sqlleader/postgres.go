@@ -3,14 +3,15 @@ package sqlleader
 import "strings"
 
 // postgresSchema says what is in a row. until is µs since 1970 by the server's clock, 0 when the key was freed. token is ""
-// when nobody holds the key; claim is the last token of a slot together with its group. Rows are updated in place all the
-// time, so pages keep room for that.
+// when nobody holds the key; claim is the last token of a slot together with its group, late the last 64 that were
+// abandoned. Rows are updated in place all the time, so pages keep room for that.
 const postgresSchema = `CREATE TABLE IF NOT EXISTS {table} (
   name     text COLLATE "C" PRIMARY KEY,
   format   bigint NOT NULL,
   token    text COLLATE "C" NOT NULL,
   spent    text COLLATE "C" NOT NULL,
   claim    text COLLATE "C" UNIQUE,
+  late     text COLLATE "C" NOT NULL DEFAULT '',
   owner    text NOT NULL,
   fence    bigint NOT NULL,
   since    bigint NOT NULL,
@@ -26,13 +27,14 @@ const postgresClock = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 // such promise, because a row that comes back after a crash of the server ends by its time.
 const postgresQuick = "WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS mode)"
 
-// Told that the lease in a CTE ended, waiters look at the key. They get its fence and the name, which come after a plus
-// sign for an acquisition. That is told only if somebody watches, and holds the other lock of [Presence]: a notification
-// makes commits wait for each other.
+// Told that the lease in a CTE ended, waiters look at the key. They get the table's OID, because tables of other schemas
+// share the channel, the fence and the name, which come after a plus sign for an acquisition. That is told only if somebody
+// watches, and holds the other lock of [Presence]: a notification makes commits wait for each other.
 const (
-	postgresTellEnd = "CROSS JOIN LATERAL pg_notify('{channel}', concat(fence, ' ', name)) AS told"
-	postgresTell    = `LEFT JOIN LATERAL (
-  SELECT pg_notify('{channel}', concat('+', fence, ' ', name))
+	postgresTellEnd = `CROSS JOIN LATERAL
+  pg_notify('{channel}', concat_ws(' ', '{table}'::regclass::oid, fence, name)) AS told`
+	postgresTell = `LEFT JOIN LATERAL (
+  SELECT pg_notify('{channel}', concat_ws(' ', '+', '{table}'::regclass::oid, fence, name))
   WHERE NOT pg_try_advisory_xact_lock_shared({presence})) AS told ON true`
 )
 
@@ -74,9 +76,10 @@ SELECT fence FROM freed `+postgresTellEnd,
 			Key, Token, Fence, TTL))),
 		Abandon: returning(postgres(postgresQuick+`,
 freed AS (
-INSERT INTO {table} AS l (name, format, token, spent, owner, fence, since, until, renewals, metadata)
-SELECT $1, 1, '', $2, '', NOW, NOW, 0, 0, '' FROM quick WHERE mode = 'off'
-ON CONFLICT (name) DO UPDATE SET token = '', spent = excluded.spent, until = 0, renewals = l.renewals + 1
+INSERT INTO {table} AS l (name, format, token, spent, late, owner, fence, since, until, renewals, metadata)
+SELECT $1, 1, '', $2, $2, '', NOW, NOW, 0, 0, '' FROM quick WHERE mode = 'off'
+ON CONFLICT (name) DO UPDATE SET token = '', spent = excluded.spent, late = left(excluded.spent || l.late, 1664),
+  until = 0, renewals = l.renewals + 1
 WHERE l.format = 1 AND l.fence > 0 AND l.spent <> $2 AND (l.token = $2 OR l.until <= NOW)
 RETURNING name, fence)
 SELECT fence FROM freed `+postgresTellEnd,
@@ -101,9 +104,11 @@ WHERE name = $1 AND format = 1 AND token <> '' AND fence = $2::bigint AND until 
 
 // postgresTake reads before it writes, so that a losing attempt takes no lock, writes nothing, and does not wait for a
 // stranger who has locked the row. What it read is as old as the statement's snapshot; what it writes is judged by the
-// row as it is then.
+// row as it is then. A driver gives up a connection when a context ends, but the server may begin the statement later
+// still, after the attempt was abandoned and others after it: every token in late counts as spent.
 const postgresTake = `WITH seen AS MATERIALIZED (
-SELECT name, format, token, spent, owner, fence, since, until - NOW AS remaining, renewals, metadata
+SELECT name, format, token, CASE WHEN position($2 IN late) > 0 THEN $2 ELSE spent END AS spent, owner, fence, since,
+  until - NOW AS remaining, renewals, metadata
 FROM {table} WHERE name = $1),
 taken AS (
 INSERT INTO {table} AS l (name, format, token, spent, owner, fence, since, until, renewals, metadata)
@@ -114,7 +119,8 @@ ON CONFLICT (name) DO UPDATE SET token = excluded.token, owner = excluded.owner,
   fence = CASE WHEN l.token = $2 AND l.until > NOW THEN l.fence ELSE greatest(l.fence + 1, excluded.fence) END,
   since = CASE WHEN l.token = $2 AND l.until > NOW THEN l.since ELSE excluded.since END,
   until = greatest(l.until, NOW + $4::bigint), renewals = l.renewals + 1
-WHERE l.format = 1 AND l.fence > 0 AND l.spent <> $2 AND (l.token = $2 OR l.until <= NOW)
+WHERE l.format = 1 AND l.fence > 0 AND l.spent <> $2 AND position($2 IN l.late) = 0
+  AND (l.token = $2 OR l.until <= NOW)
 RETURNING name, format, token, spent, owner, fence, since, until - NOW AS remaining, renewals, metadata)
 SELECT true, name, format, token, spent, owner, fence, since, remaining, false, 0, 0, renewals, metadata
 FROM taken ` + postgresTell + `
@@ -130,10 +136,14 @@ WHERE current_setting('synchronous_commit') = 'off'
 UNION ALL SELECT 'the server is a replica: nothing can be acquired here' WHERE pg_is_in_recovery()
 UNION ALL SELECT 'transactions are read-only by default: nothing can be acquired'
 WHERE NOT pg_is_in_recovery() AND current_setting('default_transaction_read_only') = 'on'
+UNION ALL SELECT 'client_encoding is ' || current_setting('client_encoding') ||
+  ', not UTF8: a client with another one has other names, unless they are ASCII'
+WHERE current_setting('client_encoding') NOT IN ('UTF8', 'SQL_ASCII')
 UNION ALL SELECT 'column ' || attname || ' of {table} has collation ' || collname ||
   ', not "C": names that differ may count as equal'
 FROM pg_attribute JOIN pg_collation c ON c.oid = attcollation
-WHERE attrelid = to_regclass('{table}') AND attname IN ('name', 'token', 'spent', 'claim') AND collname NOT IN ('C', 'POSIX')`
+WHERE attrelid = to_regclass('{table}') AND attname IN ('name', 'token', 'spent', 'claim')
+  AND collname NOT IN ('C', 'POSIX')`
 
 // postgres is a statement in which NOW stands for the server's clock.
 func postgres(text string, args ...Arg) Statement {

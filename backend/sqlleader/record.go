@@ -54,12 +54,12 @@ func (b *Backend) rows(ctx context.Context, s span) ([]record, error) {
 	})
 }
 
-// columns are where those of a row go.
-func (r *record) columns() []any {
-	return []any{
+// columns are where those of a row go, after the ones given.
+func (r *record) columns(first ...any) []any {
+	all := make([]any, 0, 14)
+	return append(append(all, first...),
 		&r.key, &r.format, &r.token, &r.spent, &r.owner, &r.fence, &r.since, &r.left, &r.foreign, &r.ttl, &r.noted,
-		&r.renewals, &r.metadata,
-	}
+		&r.renewals, &r.metadata)
 }
 
 // check refuses a row that another release wrote in another way, or something else than this package.
