@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests of every module, or of the one given, with the race detector and in random order, over all failures,
-# and ends with one line for each module. GOTESTFLAGS are passed on to go test.
+# and ends with one line for each module. GOTESTFLAGS are passed on to go test. Most tests wait for leases to end, so
+# several modules run at a time, JOBS says how many, and the
+# output is shown of those that fail. That of a single module is shown as it comes.
 
 source "$(dirname "$0")/lib.sh"
 
@@ -12,39 +14,53 @@ if ((EUID == 0)) && command -v apt-get >/dev/null; then
 fi
 
 gotestsum=$(tool_path gotestsum)
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+export gotestsum
+logs=$(mktemp -d)
+export logs
+trap 'rm -rf "$logs"' EXIT
 
-read -ra flags <<<"-shuffle=on -timeout=10m ${GOTESTFLAGS:-}"
+export flags="-shuffle=on -timeout=15m ${GOTESTFLAGS:-}"
 note=
 if command -v "$(go env CC)" >/dev/null; then
-	flags+=(-race)
+	flags+=" -race"
 	export CGO_ENABLED=1
 else
 	note="no C compiler: the tests ran without the race detector"
 fi
 
-summary=()
-failed=0
-list=$(modules "${1:-}")
-for module in $list; do
-	has_packages "$module" || continue
-	printf '\n== %s\n' "$module"
-	state=ok
-	begin=$SECONDS
-	(cd "$module" && "$gotestsum" --format=standard-quiet -- "${flags[@]}" ./...) 2>&1 | tee "$log" || {
-		state=FAIL
-		failed=1
-	}
+# test_module tests one module. Its output goes to a file as well, and its line of the summary to another.
+test_module() {
+	local module=$1 log state=ok begin=$SECONDS closing tests skipped
+	log=$logs/${module//\//-}
+	# shellcheck disable=SC2086 # one word per flag
+	(cd "$module" && "$gotestsum" --format=standard-quiet -- $flags ./...) 2>&1 |
+		tee "$log.log" >"${SHOW:-/dev/null}" || state=FAIL
+	[[ -n ${SHOW:-} || $state == ok ]] || cat "$log.log"
 	# gotestsum closes with "DONE 12 tests, 3 skipped, 1 failure in 2.5s".
-	closing=$(grep '^DONE ' "$log" | tail -n 1) || true
+	closing=$(grep '^DONE ' "$log.log" | tail -n 1) || true
 	tests=$(sed -nE 's/^DONE ([0-9]+) tests?.*/\1/p' <<<"$closing")
 	skipped=$(sed -nE 's/.* ([0-9]+) skipped.*/\1/p' <<<"$closing")
-	summary+=("$(printf '%-4s  %-28s %4ds  %5d tests  %3d skipped' \
-		"$state" "$module" $((SECONDS - begin)) "${tests:-0}" "${skipped:-0}")")
+	printf '%-4s  %-28s %4ds  %5d tests  %3d skipped\n' \
+		"$state" "$module" $((SECONDS - begin)) "${tests:-0}" "${skipped:-0}" >"$log.line"
+	[[ -n ${SHOW:-} ]] || cat "$log.line"
+	[[ $state == ok ]]
+}
+export -f test_module
+
+# Those that take longest come first, so that none is left over alone at the end.
+slow='consul|etcd|k8s|zk|sqltest'
+first=()
+then=()
+for module in $(modules "${1:-}"); do
+	has_packages "$module" || continue
+	if [[ $module =~ $slow ]]; then first+=("$module"); else then+=("$module"); fi
 done
+
+failed=0
+printf '%s\n' ${first[@]+"${first[@]}"} ${then[@]+"${then[@]}"} |
+	SHOW=${1:+/dev/stderr} xargs -P "${JOBS:-2}" -I '{}' bash -c 'set -euo pipefail; test_module {}' || failed=1
 
 printf '\n'
 [[ -z $note ]] || echo "$note"
-printf '%s\n' "${summary[@]}"
+cat "$logs"/*.line
 exit $failed
