@@ -33,6 +33,10 @@ type OverlapConfig struct {
 	// Lease is the lease time of the holder and of the contender; 0 means 1.5 s. A fault takes two or three of them.
 	Lease time.Duration
 
+	// Delay is what a take-over may take beyond the lease of a holder that died, because of the store: a disk that all
+	// of them wait for. 0 means 200 ms. What is due to Limits.Late comes on top.
+	Delay time.Duration
+
 	// Faults are what happens to connections and to the store. What happens to the holder's process need not be listed.
 	Faults []Fault
 

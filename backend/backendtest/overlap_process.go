@@ -1,12 +1,13 @@
 package backendtest
 
 import (
+	"cmp"
 	"testing"
 	"time"
 )
 
-// retryAllowance is what a take-over may take beyond the dead holder's lease.
-const retryAllowance = 200 * time.Millisecond
+// retryDelay is what a take-over may take beyond the dead holder's lease, unless the store needs longer.
+const retryDelay = 200 * time.Millisecond
 
 // stopHolder stops a holding process, lets the contender replace it, and lets it go on.
 func (c OverlapConfig) stopHolder(t *testing.T, test string) {
@@ -98,7 +99,7 @@ func (c OverlapConfig) killHolder(t *testing.T, test string) {
 	rival.stop()
 	o := outcome{holder: p.holdings(), contender: rival.holdings(), from: at(killed), since: "the kill"}
 	o.judge(t)
-	within := c.Lease + retryAllowance + limitsOf(rival.scout).Late
+	within := c.Lease + cmp.Or(c.Delay, retryDelay) + limitsOf(rival.scout).Late
 	for i, wait := range o.takeovers() {
 		if wait > within+rival.longestStall() {
 			t.Errorf("%v: led %v after the kill, want at most %v (this process was held up for %v at most)",
