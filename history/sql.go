@@ -16,6 +16,9 @@ import (
 // DefaultTable is the table's name where none is given.
 const DefaultTable = "leader_history"
 
+// migrations is how often the table is tried to be created.
+const migrations = 3
+
 // Placeholders is how a database writes the parameters of a statement.
 type Placeholders uint8
 
@@ -35,12 +38,12 @@ type SQLOptions struct {
 }
 
 // SQL is a [Sink] on a table of an SQL database. Its statements keep to what SQLite, PostgreSQL, MySQL and MariaDB have in
-// common; the tests here run them on SQLite. The table must exist, see [SQL.Migrate]. All methods may be called
-// concurrently; several processes may share a table. Use [NewSQL]: the zero value is not ready.
+// common, and are tested on SQLite, PostgreSQL and MariaDB. The table must exist, see [SQL.Migrate]. All methods may be
+// called concurrently; several processes may share a table. Use [NewSQL]: the zero value is not ready.
 //
 // A row is a [Record]. Instants are in microseconds since 1970, 0 for one that has not come, and durations in
 // microseconds, so that no time zone gets between; a fence over 2^63-1 shows as a negative number. Column written says
-// when the row was. Where the collation folds case, as MySQL's does by default, so does looking for a name.
+// says when the row was. Names that differ in case or accents are different; MySQL and MariaDB ignore spaces at their end.
 type SQL struct {
 	db    *sql.DB
 	table string
@@ -97,14 +100,24 @@ func (p Placeholders) in(text string) string {
 // Schema returns the statements that create the table, for migrations of one's own. They may be executed repeatedly.
 func (s *SQL) Schema() []string { return []string{strings.ReplaceAll(createTable, "{table}", s.table)} }
 
-// Migrate creates the table if it does not exist. ctx governs the statements.
+// Migrate creates the table if it does not exist. Several processes may do so at once. ctx governs the statements.
 func (s *SQL) Migrate(ctx context.Context) error {
 	for _, ddl := range s.Schema() {
-		if _, err := s.db.ExecContext(ctx, ddl); err != nil {
+		if err := s.create(ctx, ddl); err != nil {
 			return fmt.Errorf("history: create table: %w", err)
 		}
 	}
 	return nil
+}
+
+// create executes ddl. PostgreSQL refuses it to some of those who create one table at once, and only for the moment.
+func (s *SQL) create(ctx context.Context, ddl string) (err error) {
+	for range migrations {
+		if _, err = s.db.ExecContext(ctx, ddl); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return err
 }
 
 // Write implements [Sink]: all records are written in one transaction.

@@ -1,7 +1,8 @@
 package history
 
 // The statements of SQL, with {table} for the table's name. Keys are written as constraints of the table, because not
-// every database creates an index only if there is none.
+// every database creates an index only if there is none. What begins with /*! is a comment except for MySQL and MariaDB,
+// whose defaults may lack characters, and take names for equal that differ.
 const (
 	createTable = `CREATE TABLE IF NOT EXISTS {table} (
 	id         VARCHAR(64)   NOT NULL,
@@ -27,7 +28,7 @@ const (
 	written    BIGINT        NOT NULL,
 	PRIMARY KEY (started, id),
 	UNIQUE (name, started, id)
-)`
+) /*! CHARACTER SET utf8mb4 COLLATE utf8mb4_bin */`
 
 	updateRow = `UPDATE {table} SET node = ?, lease_key = ?, slot = ?, fence = ?, status = ?, acquired = ?, finished = ?,
 	waited = ?, held = ?, attempts = ?, unguarded = ?, reason = ?, holder = ?, error = ?, error_type = ?, lost = ?,

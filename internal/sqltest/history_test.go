@@ -18,8 +18,62 @@ import (
 	"github.com/goleader/leader/history"
 )
 
+// archive is a database for histories.
+type archive struct {
+	placeholders history.Placeholders
+	// open returns a handle of an empty schema, and its name.
+	open func(t testing.TB) (db *sql.DB, schema string)
+	// refuse are statements after which no row with the id 2 can be inserted into leader_history.
+	refuse []string
+	// missing is what errors say of a table that does not exist.
+	missing string
+}
+
+// archives are the databases that keep histories in these tests.
+var archives = map[string]func(t testing.TB) *archive{
+	"sqlite":              func(testing.TB) *archive { return sqliteArchive(history.Question) },
+	"sqlite with dollars": func(testing.TB) *archive { return sqliteArchive(history.Dollar) },
+	"pgx":                 func(t testing.TB) *archive { t.Helper(); return postgresArchive(postgres(t, "pgx")) },
+	"pq":                  func(t testing.TB) *archive { t.Helper(); return postgresArchive(postgres(t, "postgres")) },
+	"mysql":               func(t testing.TB) *archive { t.Helper(); return mysqlArchive(mariaDB(t, "default")) },
+}
+
+func sqliteArchive(p history.Placeholders) *archive {
+	return &archive{
+		placeholders: p,
+		open:         func(t testing.TB) (*sql.DB, string) { t.Helper(); return openSQLite(t), "main" },
+		refuse: []string{`CREATE TRIGGER refuse BEFORE INSERT ON leader_history
+			WHEN NEW.id = '2' BEGIN SELECT RAISE(ABORT, 'refused'); END`},
+		missing: "no such table",
+	}
+}
+
+func postgresArchive(d *database) *archive {
+	return &archive{
+		placeholders: history.Dollar,
+		open:         d.newHandle,
+		refuse:       []string{"ALTER TABLE leader_history ADD CHECK (id <> '2')"},
+		missing:      "does not exist",
+	}
+}
+
+func mysqlArchive(d *database) *archive {
+	return &archive{
+		placeholders: history.Question,
+		open:         d.newHandle,
+		refuse:       []string{"ALTER TABLE leader_history ADD CHECK (id <> '2')"},
+		missing:      "doesn't exist",
+	}
+}
+
+func (d *database) newHandle(t testing.TB) (*sql.DB, string) {
+	t.Helper()
+	schema := d.newSchema(t)
+	return d.connect(t, d.server.Addr(), schema), schema
+}
+
 // openSQLite opens a new file.
-func openSQLite(t *testing.T) *sql.DB {
+func openSQLite(t testing.TB) *sql.DB {
 	t.Helper()
 	path := filepath.ToSlash(filepath.Join(t.TempDir(), "history.db"))
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)")
@@ -34,10 +88,17 @@ func openSQLite(t *testing.T) *sql.DB {
 	return db
 }
 
-// sinkOn returns a sink on a new table.
-func sinkOn(t *testing.T, db *sql.DB, opts *history.SQLOptions) *history.SQL {
+// sink returns a sink on a new table.
+func (a *archive) sink(t testing.TB) *history.SQL {
 	t.Helper()
-	s, err := history.NewSQL(db, opts)
+	db, _ := a.open(t)
+	return a.sinkOn(t, db, "")
+}
+
+// sinkOn returns a sink on a table that exists then.
+func (a *archive) sinkOn(t testing.TB, db *sql.DB, table string) *history.SQL {
+	t.Helper()
+	s, err := history.NewSQL(db, &history.SQLOptions{Table: table, Placeholders: a.placeholders})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,50 +153,69 @@ func text(r history.Record) string {
 	return fmt.Sprintf("%+v", r)
 }
 
-var placeholders = map[string]history.Placeholders{"question marks": history.Question, "dollars": history.Dollar}
-
-func TestHistorySQL_ReturnsWhatWasWritten(t *testing.T) {
-	for name, p := range placeholders {
+func TestHistorySQL(t *testing.T) {
+	for name, open := range archives {
 		t.Run(name, func(t *testing.T) {
-			s := sinkOn(t, openSQLite(t), &history.SQLOptions{Placeholders: p})
-			minimal := history.Record{ID: "2", Name: "job", Status: history.Running, Started: at.Add(-time.Second)}
-			write(t, s, full(), minimal)
-			list := recent(t, s, "", 10)
-			if len(list) != 2 {
-				t.Fatalf("%d records", len(list))
-			}
-			for i, want := range []history.Record{full(), minimal} {
-				if a, b := text(list[i]), text(want); a != b {
-					t.Errorf("got  %s\nwant %s", a, b)
-				}
+			a := open(t)
+			for name, test := range map[string]func(t *testing.T, a *archive){
+				"ReturnsWhatWasWritten":                     historyReturnsWhatWasWritten,
+				"Write_ReplacesTheRecordOfARun":             historyReplacesTheRecordOfARun,
+				"Write_StoresAllOrNothing":                  historyStoresAllOrNothing,
+				"Write_EndsWithItsContext":                  historyEndsWithItsContext,
+				"Recent_IsNewestFirst":                      historyIsNewestFirst,
+				"Recent_TellsNamesApart":                    historyTellsNamesApart,
+				"Migrate_MayBeRepeated":                     historyMigratesRepeatedly,
+				"Migrate_MayBeConcurrent":                   historyMigratesConcurrently,
+				"SaysWhatFailed":                            historySaysWhatFailed,
+				"Prune_ByAge":                               historyPrunesByAge,
+				"Prune_ByCount":                             historyPrunesByCount,
+				"Prune_KeepsEverythingWithoutABound":        historyKeepsEverythingWithoutABound,
+				"Prune_RefusesNegativeBounds":               historyRefusesNegativeBounds,
+				"ARunThatWasPrunedIsRecordedAtItsEnd":       historyRecordsAPrunedRunAtItsEnd,
+				"TakesTheRecordsOfManyRecordersWhilePruned": historyTakesTheRecordsOfManyRecorders,
+			} {
+				t.Run(name, func(t *testing.T) { test(t, a) })
 			}
 		})
 	}
 }
 
-func TestHistorySQL_Write_ReplacesTheRecordOfARun(t *testing.T) {
-	for name, p := range placeholders {
-		t.Run(name, func(t *testing.T) {
-			s := sinkOn(t, openSQLite(t), &history.SQLOptions{Placeholders: p})
-			start := history.Record{ID: "1", Name: "job", Status: history.Running, Started: at, Fence: 5}
-			end := start
-			end.Status, end.Finished, end.Error = history.Failed, at.Add(time.Second), "disk full"
-			for _, batch := range [][]history.Record{{start}, {start}, {end}, {end}, {start, end}} {
-				write(t, s, batch...)
-			}
-			if list := recent(t, s, "job", 10); len(list) != 1 || text(list[0]) != text(end) {
-				t.Errorf("%v", list)
-			}
-		})
+func historyReturnsWhatWasWritten(t *testing.T, a *archive) {
+	t.Helper()
+	s := a.sink(t)
+	minimal := history.Record{ID: "2", Name: "job", Status: history.Running, Started: at.Add(-time.Second)}
+	write(t, s, full(), minimal)
+	list := recent(t, s, "", 10)
+	if len(list) != 2 {
+		t.Fatalf("%d records", len(list))
+	}
+	for i, want := range []history.Record{full(), minimal} {
+		if a, b := text(list[i]), text(want); a != b {
+			t.Errorf("got  %s\nwant %s", a, b)
+		}
 	}
 }
 
-func TestHistorySQL_Write_StoresAllOrNothing(t *testing.T) {
-	db := openSQLite(t)
-	s := sinkOn(t, db, nil)
-	if _, err := db.ExecContext(t.Context(), `CREATE TRIGGER refuse BEFORE INSERT ON leader_history
-		WHEN NEW.id = '2' BEGIN SELECT RAISE(ABORT, 'refused'); END`); err != nil {
-		t.Fatal(err)
+func historyReplacesTheRecordOfARun(t *testing.T, a *archive) {
+	t.Helper()
+	s := a.sink(t)
+	start := history.Record{ID: "1", Name: "job", Status: history.Running, Started: at, Fence: 5}
+	end := start
+	end.Status, end.Finished, end.Error = history.Failed, at.Add(time.Second), "disk full"
+	for _, batch := range [][]history.Record{{start}, {start}, {end}, {end}, {start, end}} {
+		write(t, s, batch...)
+	}
+	if list := recent(t, s, "job", 10); len(list) != 1 || text(list[0]) != text(end) {
+		t.Errorf("%v", list)
+	}
+}
+
+func historyStoresAllOrNothing(t *testing.T, a *archive) {
+	t.Helper()
+	db, _ := a.open(t)
+	s := a.sinkOn(t, db, "")
+	for _, statement := range a.refuse {
+		execute(t, db, statement)
 	}
 	err := s.Write(t.Context(), []history.Record{{ID: "1", Name: "a", Started: at}, {ID: "2", Name: "a", Started: at}})
 	if err == nil || !strings.Contains(err.Error(), "history: insert: ") {
@@ -146,8 +226,9 @@ func TestHistorySQL_Write_StoresAllOrNothing(t *testing.T) {
 	}
 }
 
-func TestHistorySQL_Write_EndsWithItsContext(t *testing.T) {
-	s := sinkOn(t, openSQLite(t), nil)
+func historyEndsWithItsContext(t *testing.T, a *archive) {
+	t.Helper()
+	s := a.sink(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Write(ctx, []history.Record{{ID: "1", Name: "a", Started: at}}); !errors.Is(err, context.Canceled) {
@@ -155,8 +236,9 @@ func TestHistorySQL_Write_EndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestHistorySQL_Recent_IsNewestFirst(t *testing.T) {
-	s := sinkOn(t, openSQLite(t), nil)
+func historyIsNewestFirst(t *testing.T, a *archive) {
+	t.Helper()
+	s := a.sink(t)
 	for i, name := range []string{"a", "b", "a", "a"} {
 		write(t, s, history.Record{ID: strconv.Itoa(i), Name: name, Started: at.Add(time.Duration(i) * time.Second)})
 	}
@@ -179,21 +261,62 @@ func TestHistorySQL_Recent_IsNewestFirst(t *testing.T) {
 	}
 }
 
-func TestHistorySQL_Migrate_MayBeRepeated(t *testing.T) {
-	db := openSQLite(t)
-	s := sinkOn(t, db, &history.SQLOptions{Table: "main.runs"})
+func historyTellsNamesApart(t *testing.T, a *archive) {
+	t.Helper()
+	s := a.sink(t)
+	names := []string{"job", "Job", "jób", "jo\u0301b", "ｊob", "鍵"}
+	for _, name := range names {
+		for i := range 2 {
+			write(t, s, history.Record{ID: name, Name: name, Started: at.Add(time.Duration(i) * time.Second)})
+		}
+	}
+	if deleted, err := s.Prune(t.Context(), history.Retention{MaxPerName: 1}); err != nil || deleted != int64(len(names)) {
+		t.Errorf("%d deleted, %v", deleted, err)
+	}
+	for _, name := range names {
+		if got := ids(recent(t, s, name, 10)); got != name+"/"+name {
+			t.Errorf("of %s: %s", name, got)
+		}
+	}
+}
+
+// A database whose own character set is small keeps all texts as well.
+func TestHistorySQL_OnMySQL_HasACharacterSetOfItsOwn(t *testing.T) {
+	d := mariaDB(t, "default")
+	schema := d.newSchema(t)
+	execute(t, d.admin, "ALTER DATABASE "+schema+" CHARACTER SET latin1")
+	a := mysqlArchive(d)
+	a.open = func(t testing.TB) (*sql.DB, string) { t.Helper(); return d.connect(t, d.server.Addr(), schema), schema }
+	historyReturnsWhatWasWritten(t, a)
+}
+
+func historyMigratesRepeatedly(t *testing.T, a *archive) {
+	t.Helper()
+	db, schema := a.open(t)
+	s := a.sinkOn(t, db, schema+".runs")
 	write(t, s, history.Record{ID: "1", Name: "job", Started: at})
-	sinkOn(t, db, &history.SQLOptions{Table: "runs"})
+	a.sinkOn(t, db, "runs")
 	if list := recent(t, s, "job", 10); len(list) != 1 {
 		t.Errorf("%v", list)
 	}
 }
 
-func TestHistorySQL_SaysWhatFailed(t *testing.T) {
-	s, err := history.NewSQL(openSQLite(t), nil)
-	if err != nil {
-		t.Fatal(err)
+func historyMigratesConcurrently(t *testing.T, a *archive) {
+	t.Helper()
+	for range 3 {
+		db, _ := a.open(t)
+		together(20, func(int) { a.sinkOn(t, db, "") })
+		if list := recent(t, a.sinkOn(t, db, ""), "", 10); len(list) != 0 {
+			t.Errorf("%v", list)
+		}
 	}
+}
+
+func historySaysWhatFailed(t *testing.T, a *archive) {
+	t.Helper()
+	db, _ := a.open(t)
+	s := a.sinkOn(t, db, "")
+	execute(t, db, "DROP TABLE leader_history")
 	_, recentErr := s.Recent(t.Context(), "", 1)
 	_, pruneErr := s.Prune(t.Context(), history.Retention{MaxAge: time.Hour})
 	for prefix, err := range map[string]error{
@@ -201,7 +324,7 @@ func TestHistorySQL_SaysWhatFailed(t *testing.T) {
 		"history: query: ":  recentErr,
 		"history: prune: ":  pruneErr,
 	} {
-		if err == nil || !strings.HasPrefix(err.Error(), prefix) || !strings.Contains(err.Error(), "no such table") {
+		if err == nil || !strings.HasPrefix(err.Error(), prefix) || !strings.Contains(err.Error(), a.missing) {
 			t.Errorf("without a table: %v", err)
 		}
 	}
@@ -217,76 +340,77 @@ func TestHistorySQL_RefusesBadOptions(t *testing.T) {
 	if _, err := history.NewSQL(db, &history.SQLOptions{Placeholders: 7}); err == nil {
 		t.Error("unknown placeholders are accepted")
 	}
+}
+
+func historyRefusesNegativeBounds(t *testing.T, a *archive) {
+	t.Helper()
+	s := a.sink(t)
 	for _, keep := range []history.Retention{{MaxAge: -1}, {MaxPerName: -1}} {
-		if _, err := sinkOn(t, db, nil).Prune(t.Context(), keep); err == nil {
+		if _, err := s.Prune(t.Context(), keep); err == nil {
 			t.Errorf("%+v is accepted", keep)
 		}
 	}
 }
 
-func TestHistorySQL_Prune_ByAge(t *testing.T) {
-	for name, p := range placeholders {
-		t.Run(name, func(t *testing.T) {
-			s := sinkOn(t, openSQLite(t), &history.SQLOptions{Placeholders: p})
-			now := time.Now()
-			const old = 2500 // more than two chunks
-			batch := make([]history.Record, old)
-			for i := range batch {
-				// Some share an instant, also where a chunk ends.
-				started := now.Add(-2 * time.Hour).Add(time.Duration(i/3) * time.Millisecond)
-				batch[i] = history.Record{ID: fmt.Sprintf("%04d", i), Name: "job", Started: started}
-			}
-			write(t, s, batch...)
-			write(t, s, history.Record{ID: "young", Name: "job", Started: now.Add(-30 * time.Minute)})
-			deleted, err := s.Prune(t.Context(), history.Retention{MaxAge: time.Hour})
-			if err != nil || deleted != old {
-				t.Errorf("%d deleted, %v", deleted, err)
-			}
-			if got := ids(recent(t, s, "", 10)); got != "job/young" {
-				t.Errorf("left: %s", got)
-			}
-			if deleted, err := s.Prune(t.Context(), history.Retention{MaxAge: time.Hour}); err != nil || deleted != 0 {
-				t.Errorf("again: %d deleted, %v", deleted, err)
-			}
-		})
+func historyPrunesByAge(t *testing.T, a *archive) {
+	t.Helper()
+	s := a.sink(t)
+	now := time.Now()
+	const old = 2500 // more than two chunks
+	batch := make([]history.Record, old)
+	for i := range batch {
+		// Some share an instant, also where a chunk ends.
+		started := now.Add(-2 * time.Hour).Add(time.Duration(i/3) * time.Millisecond)
+		batch[i] = history.Record{ID: fmt.Sprintf("%04d", i), Name: "job", Started: started}
+	}
+	write(t, s, batch...)
+	write(t, s, history.Record{ID: "young", Name: "job", Started: now.Add(-30 * time.Minute)})
+	deleted, err := s.Prune(t.Context(), history.Retention{MaxAge: time.Hour})
+	if err != nil || deleted != old {
+		t.Errorf("%d deleted, %v", deleted, err)
+	}
+	if got := ids(recent(t, s, "", 10)); got != "job/young" {
+		t.Errorf("left: %s", got)
+	}
+	if deleted, err := s.Prune(t.Context(), history.Retention{MaxAge: time.Hour}); err != nil || deleted != 0 {
+		t.Errorf("again: %d deleted, %v", deleted, err)
 	}
 }
 
-func TestHistorySQL_Prune_ByCount(t *testing.T) {
-	for name, p := range placeholders {
-		t.Run(name, func(t *testing.T) {
-			s := sinkOn(t, openSQLite(t), &history.SQLOptions{Placeholders: p})
-			for i := range 5 {
-				for _, name := range []string{"a", "b"} {
-					// Three start at the same instant.
-					started := at.Add(time.Duration(i/3) * time.Second)
-					write(t, s, history.Record{ID: fmt.Sprint(name, i), Name: name, Started: started})
-				}
-			}
-			write(t, s, history.Record{ID: "few0", Name: "few", Started: at})
-			deleted, err := s.Prune(t.Context(), history.Retention{MaxPerName: 3})
-			if err != nil || deleted != 4 {
-				t.Errorf("%d deleted, %v", deleted, err)
-			}
-			for name, want := range map[string]string{"a": "a/a4 a/a3 a/a2", "b": "b/b4 b/b3 b/b2", "few": "few/few0"} {
-				if got := ids(recent(t, s, name, 10)); got != want {
-					t.Errorf("left: %s, want %s", got, want)
-				}
-			}
-		})
+func historyPrunesByCount(t *testing.T, a *archive) {
+	t.Helper()
+	s := a.sink(t)
+	for i := range 5 {
+		for _, name := range []string{"a", "b"} {
+			// Three start at the same instant.
+			started := at.Add(time.Duration(i/3) * time.Second)
+			write(t, s, history.Record{ID: fmt.Sprint(name, i), Name: name, Started: started})
+		}
+	}
+	write(t, s, history.Record{ID: "few0", Name: "few", Started: at})
+	deleted, err := s.Prune(t.Context(), history.Retention{MaxPerName: 3})
+	if err != nil || deleted != 4 {
+		t.Errorf("%d deleted, %v", deleted, err)
+	}
+	for name, want := range map[string]string{"a": "a/a4 a/a3 a/a2", "b": "b/b4 b/b3 b/b2", "few": "few/few0"} {
+		if got := ids(recent(t, s, name, 10)); got != want {
+			t.Errorf("left: %s, want %s", got, want)
+		}
 	}
 }
 
-func TestHistorySQL_Prune_KeepsEverythingWithoutABound(t *testing.T) {
-	s := sinkOn(t, openSQLite(t), nil)
+func historyKeepsEverythingWithoutABound(t *testing.T, a *archive) {
+	t.Helper()
+	s := a.sink(t)
 	write(t, s, history.Record{ID: "1", Name: "a", Started: time.Unix(0, 0)})
 	if deleted, err := s.Prune(t.Context(), history.Retention{}); err != nil || deleted != 0 {
 		t.Errorf("%d deleted, %v", deleted, err)
 	}
 }
 
-func TestHistorySQL_ARunThatWasPrunedIsRecordedAtItsEnd(t *testing.T) {
-	s := sinkOn(t, openSQLite(t), nil)
+func historyRecordsAPrunedRunAtItsEnd(t *testing.T, a *archive) {
+	t.Helper()
+	s := a.sink(t)
 	run := history.Record{ID: "1", Name: "a", Status: history.Running, Started: at}
 	write(t, s, run)
 	if deleted, err := s.Prune(t.Context(), history.Retention{MaxAge: time.Hour}); err != nil || deleted != 1 {
@@ -299,14 +423,16 @@ func TestHistorySQL_ARunThatWasPrunedIsRecordedAtItsEnd(t *testing.T) {
 	}
 }
 
-// TestHistorySQL_TakesTheRecordsOfManyRecorders lets several recorders, as of several processes, share a table.
-func TestHistorySQL_TakesTheRecordsOfManyRecorders(t *testing.T) {
+// historyTakesTheRecordsOfManyRecorders lets several recorders, as of several processes, share a table.
+func historyTakesTheRecordsOfManyRecorders(t *testing.T, a *archive) {
+	t.Helper()
 	const recorders, runs = 4, 50
-	db := openSQLite(t)
+	db, _ := a.open(t)
+	a.sinkOn(t, db, "")
 	store := local.New()
 	t.Run("recorders", func(t *testing.T) {
 		for i := range recorders {
-			s := sinkOn(t, db, nil)
+			s := a.sinkOn(t, db, "")
 			t.Run(strconv.Itoa(i), func(t *testing.T) {
 				t.Parallel()
 				record(t, s, store, fmt.Sprint("node-", i), runs)
@@ -314,7 +440,7 @@ func TestHistorySQL_TakesTheRecordsOfManyRecorders(t *testing.T) {
 		}
 	})
 	counts := map[history.Status]int{}
-	for _, r := range recent(t, sinkOn(t, db, nil), "", 2*recorders*runs) {
+	for _, r := range recent(t, a.sinkOn(t, db, ""), "", 2*recorders*runs) {
 		counts[r.Status]++
 	}
 	if n := counts[history.Succeeded] + counts[history.Skipped]; n != recorders*runs || len(counts) > 2 {

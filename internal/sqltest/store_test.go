@@ -24,6 +24,7 @@ const patience = 20 * time.Second
 type database struct {
 	server  *testserver.Server
 	admin   *sql.DB
+	driver  string // its name in database/sql
 	dialect sqlleader.Dialect
 
 	// connect opens a handle whose unqualified tables are in schema, with the server at addr.
