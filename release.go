@@ -166,8 +166,13 @@ func (e *engine) abandonOnce(ctx context.Context, req backend.Request) error {
 }
 
 // abandonKey abandons an attempt at one key. It may outlive its bound, but for a goroutine that has nothing else to do.
+// The error is nil also if trying again would not help; what is left then ends by its time.
 func (e *engine) abandonKey(ctx context.Context, req backend.Request) error {
 	ctx, cancel := context.WithTimeout(ctx, attempt(req.TTL))
 	defer cancel()
-	return e.driver.Abandon(ctx, req)
+	err := e.driver.Abandon(ctx, req)
+	if kind := backend.KindOf(err); kind == backend.Denied || kind == backend.Misconfigured {
+		return nil
+	}
+	return err
 }

@@ -100,6 +100,21 @@ func TestUnknownOutcome_AbandoningEndsWithTheLeaseTime(t *testing.T) {
 	})
 }
 
+func TestUnknownOutcome_AbandoningEndsWithARefusalThatTryingAgainWouldNotMend(t *testing.T) {
+	for _, refusal := range []error{errDenied, errForeign} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDriver()
+			d.on(func(request) answer { return fails(refusal) })
+			_, err := electorOn(t, d).RunIfLeader(t.Context(), "a", nothing)
+			wantIs(t, err, refusal)
+			time.Sleep(2 * lease)
+			if n := d.count(abandons); n > 1 {
+				t.Errorf("%v: %d abandons, want one at most", refusal, n)
+			}
+		})
+	}
+}
+
 func TestUnknownOutcome_AnAcquisitionThatArrivesAfterItsAbandonOpensNoTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDriver()
