@@ -60,3 +60,47 @@ func BenchmarkSQLiteStatements(b *testing.B) { measure(b, rig.NewSQLite(b).State
 func BenchmarkSQLiteSkip(b *testing.B) { measure(b, rig.NewSQLite(b).Skip(b)) }
 
 func BenchmarkSQLiteSkipFloor(b *testing.B) { measure(b, rig.NewSQLite(b).SkipFloor(b)) }
+
+func BenchmarkEtcdRun(b *testing.B) { measure(b, rig.NewEtcd(b).Run(b)) }
+
+func BenchmarkEtcdFloor(b *testing.B) { measure(b, rig.NewEtcd(b).Floor(b)) }
+
+func BenchmarkEtcdMutex(b *testing.B) { measure(b, rig.NewEtcd(b).Mutex(b)) }
+
+func BenchmarkEtcdElection(b *testing.B) { measure(b, rig.NewEtcd(b).Election(b)) }
+
+func BenchmarkEtcdSessionMutex(b *testing.B) { measure(b, rig.NewEtcd(b).SessionMutex()) }
+
+func BenchmarkEtcdSkip(b *testing.B) { measure(b, rig.NewEtcd(b).Skip(b)) }
+
+func BenchmarkEtcdSkipFloor(b *testing.B) { measure(b, rig.NewEtcd(b).SkipFloor(b)) }
+
+func BenchmarkConsulRun(b *testing.B) { measure(b, rig.NewConsul(b).Run(b)) }
+
+func BenchmarkConsulFloor(b *testing.B) { measure(b, rig.NewConsul(b).Floor(b)) }
+
+func BenchmarkConsulLock(b *testing.B) { measure(b, rig.NewConsul(b).Lock(b)) }
+
+func BenchmarkConsulSkip(b *testing.B) { measure(b, rig.NewConsul(b).Skip(b)) }
+
+func BenchmarkConsulSkipFloor(b *testing.B) { measure(b, rig.NewConsul(b).SkipFloor(b)) }
+
+func BenchmarkZooKeeperRun(b *testing.B) { measure(b, rig.NewZooKeeper(b).Run(b)) }
+
+func BenchmarkZooKeeperFloor(b *testing.B) { measure(b, rig.NewZooKeeper(b).Floor(b)) }
+
+func BenchmarkZooKeeperLock(b *testing.B) { measure(b, rig.NewZooKeeper(b).Lock()) }
+
+func BenchmarkZooKeeperSkip(b *testing.B) { measure(b, rig.NewZooKeeper(b).Skip(b)) }
+
+func BenchmarkZooKeeperSkipFloor(b *testing.B) { measure(b, rig.NewZooKeeper(b).SkipFloor(b)) }
+
+func BenchmarkKubernetesRun(b *testing.B) { measure(b, rig.NewKubernetes(b).Run(b)) }
+
+func BenchmarkKubernetesFloor(b *testing.B) { measure(b, rig.NewKubernetes(b).Floor(b)) }
+
+func BenchmarkKubernetesClientGo(b *testing.B) { measure(b, rig.NewKubernetes(b).ClientGo()) }
+
+func BenchmarkKubernetesSkip(b *testing.B) { measure(b, rig.NewKubernetes(b).Skip(b)) }
+
+func BenchmarkKubernetesSkipFloor(b *testing.B) { measure(b, rig.NewKubernetes(b).SkipFloor(b)) }

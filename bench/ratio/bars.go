@@ -20,6 +20,9 @@ func (b bar) met(value float64) bool {
 	return value >= b.limit
 }
 
+// level is what counts as no slower than a peer.
+const level = 1 / 1.05
+
 var bars = []bar{
 	{"local", "run/cancelcause", true, 4},
 	{"local", "allocs_per_run", true, 5},
@@ -48,6 +51,24 @@ var bars = []bar{
 	{"mongo", "skip/floor", true, 1.10},
 	{"mysql", "run/floor", true, 1.15},
 	{"mysql", "skip/floor", true, 1.10},
+	{"etcd", "run/floor", true, 1.15},
+	{"etcd", "skip/floor", true, 1.10},
+	{"etcd", "handoff/raw", true, 2.5},
+	{"etcd", "peer:mutex/ours", false, level},
+	{"etcd", "peer:election/ours", false, level},
+	{"etcd", "renew2k_lost", true, 0},
+	{"consul", "run/floor", true, 1.15},
+	{"consul", "skip/floor", true, 1.10},
+	{"consul", "handoff/raw", true, 2.5},
+	{"consul", "peer:lock/ours", false, level},
+	{"zookeeper", "run/floor", true, 1.15},
+	{"zookeeper", "skip/floor", true, 1.10},
+	{"zookeeper", "handoff/raw", true, 2.5},
+	{"zookeeper", "peer:lock/ours", false, level},
+	{"kubernetes", "run/floor", true, 1.15},
+	{"kubernetes", "skip/floor", true, 1.10},
+	{"kubernetes", "handoff/raw", true, 2.5},
+	{"kubernetes", "peer:clientgo/ours", false, level},
 }
 
 var errMissed = errors.New("a bar was missed")

@@ -22,12 +22,16 @@ type measurement struct {
 
 // backends set up what can be measured on each.
 var backends = map[string]func(t testserver.TB, s *settings) []measurement{
-	"local":    localMeasurements,
-	"mongo":    mongoMeasurements,
-	"mysql":    mysqlMeasurements,
-	"postgres": postgresMeasurements,
-	"redis":    redisMeasurements,
-	"sqlite":   sqliteMeasurements,
+	"consul":     consulMeasurements,
+	"etcd":       etcdMeasurements,
+	"kubernetes": kubernetesMeasurements,
+	"local":      localMeasurements,
+	"mongo":      mongoMeasurements,
+	"mysql":      mysqlMeasurements,
+	"postgres":   postgresMeasurements,
+	"redis":      redisMeasurements,
+	"sqlite":     sqliteMeasurements,
+	"zookeeper":  zookeeperMeasurements,
 }
 
 // rounds takes a figure once in each round.

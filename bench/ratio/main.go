@@ -13,10 +13,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/goleader/leader/bench/internal/contest"
@@ -58,7 +60,8 @@ type settings struct {
 func parse(args []string) (settings, error) {
 	var s settings
 	flags := flag.NewFlagSet("ratio", flag.ContinueOnError)
-	flags.StringVar(&s.backend, "backend", "redis", "`name` of the backend: local, mongo, mysql, postgres, redis or sqlite")
+	flags.StringVar(&s.backend, "backend", "redis",
+		"`name` of the backend: "+strings.Join(slices.Sorted(maps.Keys(backends)), ", "))
 	flags.IntVar(&s.plan.Rounds, "rounds", 20, "`number` of rounds")
 	flags.IntVar(&s.plan.Ops, "ops", 300, "operations of each contestant in a round, about")
 	figures := flags.String("figures", "", "take only the figures that match this regular `expression`, long ones too")

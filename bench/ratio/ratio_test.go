@@ -11,7 +11,7 @@ import (
 	"github.com/goleader/leader/internal/testserver"
 )
 
-var line = regexp.MustCompile(`^(local|mongo|mysql|postgres|redis|sqlite) \S+( [0-9]+(\.[0-9]+)?){3}$`)
+var line = regexp.MustCompile(`^(consul|etcd|kubernetes|local|mongo|mysql|postgres|redis|sqlite|zookeeper) \S+( [0-9]+(\.[0-9]+)?){3}$`)
 
 // quick takes few rounds: it is the lines that matter here, not the figures.
 func quick(t *testing.T, args ...string) []string {
@@ -49,11 +49,16 @@ func TestCommand_PrintsALineForEachFigure(t *testing.T) {
 }
 
 // The servers are started, so a test is skipped where one cannot be.
-func TestCommand_MeasuresDatabases(t *testing.T) {
+func TestCommand_MeasuresServers(t *testing.T) {
 	for backend, want := range map[string]string{
 		"postgres": "run/floor run/naive run_us peer:shedlock/ours peer:advisory/ours skip/floor skip_us handoff/raw handoff_p50_ms",
 		"mysql":    "run/floor run/naive run_us peer:getlock/ours skip/floor skip_us",
 		"mongo":    "run/floor run/naive run_us skip/floor skip_us",
+		"etcd": "run/floor run_us peer:mutex/ours peer:election/ours peer:session/ours skip/floor skip_us " +
+			"handoff/raw handoff_p50_ms peer:mutex_handoff/ours",
+		"consul":     "run/floor run_us peer:lock/ours skip/floor skip_us handoff/raw handoff_p50_ms peer:lock_handoff/ours",
+		"zookeeper":  "run/floor run_us peer:lock/ours skip/floor skip_us handoff/raw handoff_p50_ms peer:lock_handoff/ours",
+		"kubernetes": "run/floor run_us peer:clientgo/ours skip/floor skip_us handoff/raw handoff_p50_ms",
 	} {
 		t.Run(backend, func(t *testing.T) {
 			needs(t, backend)
@@ -74,6 +79,14 @@ func needs(t *testing.T, backend string) {
 		testserver.MariaDB(t)
 	case "mongo":
 		testserver.Mongo(t)
+	case "etcd":
+		testserver.Etcd(t)
+	case "consul":
+		testserver.Consul(t)
+	case "zookeeper":
+		testserver.ZooKeeper(t)
+	case "kubernetes":
+		testserver.Kube(t)
 	}
 }
 
@@ -99,6 +112,17 @@ func TestCommand_TakesLongFiguresByTheirNames(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	if got := lines[1]; got != "redis renew10k_lost 0 0 0" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestCommand_HoldsManyLeasesOfEtcd(t *testing.T) {
+	needs(t, "etcd")
+	lines := quick(t, "-backend", "etcd", "-figures", "^renew2k_(lost|renewals)", "-renew", "100ms")
+	if got := names(lines); got != "renew2k_lost renew2k_renewals_per_s" {
+		t.Errorf("got %s", got)
+	}
+	if got := lines[0]; got != "etcd renew2k_lost 0 0 0" {
 		t.Errorf("got %s", got)
 	}
 }

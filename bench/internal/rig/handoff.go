@@ -101,7 +101,10 @@ func (r *Redis) RedsyncHandoff(t testserver.TB) contest.Way {
 }
 
 // pass starts wait, lets it settle, calls release, and returns the time from then until wait has returned.
-func pass(wait, release func() error) (time.Duration, error) {
+func pass(wait, release func() error) (time.Duration, error) { return passAfter(settle, wait, release) }
+
+// passAfter is pass for a wait that takes another time to settle.
+func passAfter(settle time.Duration, wait, release func() error) (time.Duration, error) {
 	var ended time.Time
 	done := make(chan error, 1)
 	go func() {

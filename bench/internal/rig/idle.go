@@ -34,7 +34,7 @@ func (r *Redis) Idle(t testserver.TB, n int, d time.Duration) ([]float64, error)
 			_, results[i] = waiter.RunIfLeader(waiting, name(i), nothing, leader.WithWaitTime(time.Hour))
 		})
 	}
-	rest(ctx, time.Second) // so that all wait
+	pause(ctx, time.Second) // so that all wait
 	runtime.GC()
 	used, err := cpuPercents(ctx, d)
 	cancel()
@@ -56,7 +56,7 @@ func cpuPercents(ctx context.Context, d time.Duration) ([]float64, error) {
 			return nil, err
 		}
 		begin := time.Now()
-		rest(ctx, min(time.Second, d))
+		pause(ctx, min(time.Second, d))
 		now, err := cpuTime()
 		if err != nil {
 			return nil, err
@@ -66,7 +66,7 @@ func cpuPercents(ctx context.Context, d time.Duration) ([]float64, error) {
 	return list, nil
 }
 
-func rest(ctx context.Context, d time.Duration) {
+func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
 	case <-ctx.Done():

@@ -128,8 +128,9 @@ func (m *Mongo) SkipFloor(t testserver.TB) Op {
 // no fence.
 func (m *Mongo) Naive(t testserver.TB) Op {
 	locks := m.db.Collection("naive")
-	if _, err := locks.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: "run"}},
-		bson.D{{Key: "$set", Value: bson.D{{Key: "until", Value: time.Unix(0, 0)}}}}, mongooptions.UpdateOne().SetUpsert(true)); err != nil {
+	past := bson.D{{Key: "$set", Value: bson.D{{Key: "until", Value: time.Unix(0, 0)}}}}
+	upsert := mongooptions.UpdateOne().SetUpsert(true)
+	if _, err := locks.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: "run"}}, past, upsert); err != nil {
 		t.Fatalf("%v", err)
 	}
 	return func(ctx context.Context) error {
@@ -187,6 +188,7 @@ func (m *Mongo) record(
 	t testserver.TB, key string, call func(backend.Driver, backend.Request) (uint64, error),
 ) []mongoCommand {
 	t.Helper()
+	added := []string{"lsid", "$db", "$clusterTime", "txnNumber", "$readPreference", "maxTimeMS"} // by the client itself
 	var mu sync.Mutex
 	var sent []bson.D
 	monitor := &event.CommandMonitor{Started: func(_ context.Context, e *event.CommandStartedEvent) {
@@ -194,9 +196,8 @@ func (m *Mongo) record(
 		if err := bson.Unmarshal(e.Command, &body); err != nil {
 			return // then there is one too few
 		}
-		// What the client adds by itself.
 		body = slices.DeleteFunc(body, func(e bson.E) bool {
-			return slices.Contains([]string{"lsid", "$db", "$clusterTime", "txnNumber", "$readPreference", "maxTimeMS"}, e.Key)
+			return slices.Contains(added, e.Key)
 		})
 		mu.Lock()
 		defer mu.Unlock()
@@ -223,7 +224,7 @@ func (m *Mongo) record(
 	}
 	commands := make([]mongoCommand, len(sent))
 	for i, body := range sent {
-		commands[i] = mongoCommand{body, req.Token, int64(fence)} //nolint:gosec // fences of this backend are positive
+		commands[i] = mongoCommand{body, req.Token, int64(fence)}
 	}
 	return commands
 }

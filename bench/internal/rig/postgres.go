@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -27,26 +26,10 @@ type Postgres struct {
 	pool   *pgxpool.Pool // of all, so that nobody has another one
 }
 
-// NewPostgres starts a PostgreSQL that waits for no disk, whose time would hide that of everything else; one that
-// [testserver.PostgresURLEnv] names is taken as it is.
+// NewPostgres starts a PostgreSQL, which waits for its disk; one that [testserver.PostgresURLEnv] names is taken as it is.
 func NewPostgres(t testserver.TB) *Postgres {
 	t.Helper()
-	return newPostgres(t)
-}
-
-// NewDurablePostgres starts a PostgreSQL that waits for the disk.
-func NewDurablePostgres(t testserver.TB) *Postgres {
-	t.Helper()
-	return newPostgres(t)
-}
-
-func newPostgres(t testserver.TB, settings ...string) *Postgres {
-	t.Helper()
-	var opts []testserver.PostgresOption
-	if os.Getenv(testserver.PostgresURLEnv) == "" && len(settings) > 0 {
-		opts = append(opts, testserver.PostgresConfig(settings...))
-	}
-	p := &Postgres{server: testserver.Postgres(t, opts...)}
+	p := &Postgres{server: testserver.Postgres(t)}
 	p.pool = p.dial(t, 4)
 	if err := pgleader.New(p.pool, nil).Migrate(t.Context()); err != nil {
 		t.Fatalf("%v", err)

@@ -53,9 +53,9 @@ func (r *Redis) driver(t testserver.TB, client *redis.Client) *redisleader.Backe
 	return d
 }
 
-func (r *Redis) elector(t testserver.TB, client *redis.Client, opts ...leader.Option) *leader.Single {
+func (r *Redis) elector(t testserver.TB, client *redis.Client) *leader.Single {
 	t.Helper()
-	return newElector(t, r.driver(t, client), opts...)
+	return newElector(t, r.driver(t, client))
 }
 
 // Run returns a RunIfLeader.

@@ -23,13 +23,14 @@ const (
 type relay struct {
 	from, to *leader.Single
 	waits    *waits
+	settle   time.Duration // before the release
 	jitter   time.Duration // of the time that is waited, for a store that looks in a rhythm
 }
 
 func newRelay(t testserver.TB, from, to backend.Driver, jitter time.Duration) *relay {
 	t.Helper()
 	w := &waits{Driver: to, begun: make(chan struct{}, 1)}
-	return &relay{from: newElector(t, from), to: newElector(t, w), waits: w, jitter: jitter}
+	return &relay{from: newElector(t, from), to: newElector(t, w), waits: w, settle: settle, jitter: jitter}
 }
 
 // pass returns the time from the call of Release until the other's action starts. It is a contest.Way.
@@ -56,7 +57,7 @@ func (r *relay) pass(ctx context.Context) (time.Duration, error) {
 	case err := <-ran:
 		return 0, errors.Join(errors.New("the waiter did not wait"), err)
 	}
-	time.Sleep(settle + rand.N(r.jitter+1))
+	time.Sleep(r.settle + rand.N(r.jitter+1))
 	released := time.Now()
 	if err := errors.Join(held.Release(ctx), <-ran); err != nil {
 		return 0, err
