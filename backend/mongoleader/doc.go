@@ -36,8 +36,9 @@
 //
 // The slots of a group are documents with keys such as nightly#0. An attempt reads all of them at once, in one round trip,
 // and takes one of the free ones in another. A unique index on the token keeps attempts that overlap from having two
-// slots with one token; the first attempt of a [Backend] creates it unless Migrate has. With free slots, a term in a group
-// of 10 takes about 1.6 times as long as one of a single lease, in a group of 100 about 4 times.
+// slots with one token; the first attempt of a [Backend] creates it unless Migrate has, and so does one that finds slots
+// without a document, as after the collection was dropped. With free slots, a term in a group of 10 takes about 1.6
+// times as long as one of a single lease, in a group of 100 about 4 times.
 //
 // # Records
 //

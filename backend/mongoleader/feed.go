@@ -13,8 +13,10 @@ import (
 const (
 	// openTimeout bounds the opening of a change stream.
 	openTimeout = 5 * time.Second
-	// idleRounds is how many answers in a row a change stream that nobody uses is kept open.
-	idleRounds = 10
+	// closeTimeout bounds the closing of a change stream, or of a list.
+	closeTimeout = time.Second
+	// idleTime is for how long a change stream that nobody uses is kept open.
+	idleTime = 10 * time.Second
 	// askAgain is how long a deployment is taken to have no change streams after it said so.
 	askAgain = time.Minute
 )
@@ -32,6 +34,9 @@ type stream interface {
 // some seconds after.
 type feed struct {
 	open func(ctx context.Context) (stream, error)
+	idle time.Duration
+
+	relays sync.WaitGroup
 
 	mu        sync.Mutex
 	listeners map[string]map[*listener]struct{} // by key
@@ -56,7 +61,7 @@ type listener struct {
 }
 
 func newFeed(open func(ctx context.Context) (stream, error)) *feed {
-	return &feed{open: open, listeners: make(map[string]map[*listener]struct{})}
+	return &feed{open: open, idle: idleTime, listeners: make(map[string]map[*listener]struct{})}
 }
 
 // listen returns when changes of key are told of; the caller has to leave. The error wraps errors.ErrUnsupported if the
@@ -90,8 +95,9 @@ func (f *feed) enter(ctx context.Context, key string) (*listener, error) {
 	if f.relay == nil {
 		// The stream outlives the call that opens it.
 		relayCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		f.relay = &relay{cancel: cancel, opened: make(chan struct{}), done: make(chan struct{})}
-		go f.follow(relayCtx, f.relay)
+		r := &relay{cancel: cancel, opened: make(chan struct{}), done: make(chan struct{})}
+		f.relay = r
+		f.relays.Go(func() { f.follow(relayCtx, r) })
 	}
 	l := &listener{relay: f.relay, changed: make(chan struct{}, 1)}
 	if f.listeners[key] == nil {
@@ -137,12 +143,12 @@ func (f *feed) tellAll(ctx context.Context, r *relay) error {
 		return err
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 		defer cancel()
 		s.close(ctx)
 	}()
 	close(r.opened)
-	for idle := 0; idle < idleRounds || !f.retire(r); idle++ {
+	for used := time.Now(); time.Since(used) < f.idle || !f.retire(r); {
 		key, changed, err := s.next(ctx)
 		if err != nil {
 			return err
@@ -151,7 +157,7 @@ func (f *feed) tellAll(ctx context.Context, r *relay) error {
 			f.tell(key)
 		}
 		if f.used() {
-			idle = 0
+			used = time.Now()
 		}
 	}
 	return nil
@@ -209,14 +215,13 @@ func (f *feed) retire(r *relay) bool {
 	return true
 }
 
-// close ends the stream and waits for its goroutine.
+// close ends the stream and waits for its goroutine, and for that of one which is being closed.
 func (f *feed) close() {
 	f.mu.Lock()
 	f.closed = true
-	r := f.relay
-	f.mu.Unlock()
-	if r != nil {
-		r.cancel()
-		<-r.done
+	if f.relay != nil {
+		f.relay.cancel()
 	}
+	f.mu.Unlock()
+	f.relays.Wait()
 }

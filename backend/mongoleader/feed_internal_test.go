@@ -331,6 +331,71 @@ func TestBackend_Watch_OpensAnotherStreamWhenOneBreaks(t *testing.T) {
 	}
 }
 
+func TestBackend_Watch_GivesUpWhenEveryStreamBreaksAtOnce(t *testing.T) {
+	b, u := onBus(t)
+	open := b.feed.open
+	b.feed.open = func(ctx context.Context) (stream, error) {
+		s, err := open(ctx)
+		u.breakAll(errBroken)
+		return s, err
+	}
+	var end error
+	for _, err := range b.Watch(t.Context(), "a") {
+		end = err
+	}
+	if !errors.Is(end, errBroken) {
+		t.Errorf("Watch ended with %v, want the error of the streams", end)
+	}
+	if n := u.opened.Load(); n < 2 || n > 2*maxBroken {
+		t.Errorf("%d streams were opened, want some", n)
+	}
+}
+
+func TestBackend_Close_WaitsForAStreamThatIsBeingClosed(t *testing.T) {
+	b, u := onBus(t)
+	closing, closed := make(chan struct{}), make(chan struct{})
+	open := b.feed.open
+	b.feed.open = func(ctx context.Context) (stream, error) {
+		s, err := open(ctx)
+		return slowToClose{s, closing, closed}, err
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	acquire(t, b, "a")
+	seen, waiting := seenOf(t, b, "a"), make(chan error, 1)
+	go func() { waiting <- b.AwaitRelease(ctx, "a", seen) }()
+	await(t, "it listens", func() bool { return listening(b) == 1 && u.open() == 1 })
+	cancel()
+	if err := received(t, "the end of AwaitRelease", waiting); !errors.Is(err, context.Canceled) {
+		t.Errorf("AwaitRelease: %v", err)
+	}
+	<-closing // as nobody uses it
+	ended := make(chan error, 1)
+	go func() { ended <- b.Close() }()
+	select {
+	case err := <-ended:
+		t.Errorf("Close leaves a goroutine behind: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(closed)
+	if err := received(t, "Close", ended); err != nil {
+		t.Error(err)
+	}
+}
+
+// slowToClose is a stream that tells when it is to be closed, and is when it is told.
+type slowToClose struct {
+	stream
+
+	closing chan<- struct{}
+	closed  <-chan struct{}
+}
+
+func (s slowToClose) close(ctx context.Context) {
+	close(s.closing)
+	<-s.closed
+	s.stream.close(ctx)
+}
+
 // The pipeline is run on documents that are made like events, because the server under test has no events.
 func TestInteresting_LeavesOutRenewals(t *testing.T) {
 	b, _ := onBus(t)

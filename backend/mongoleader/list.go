@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/goleader/leader/backend"
 )
@@ -36,7 +37,7 @@ func (b *Backend) list(ctx context.Context, prefix string, all bool, yield func(
 	if err != nil {
 		return classify(ctx, err)
 	}
-	defer cursor.Close(context.WithoutCancel(ctx))
+	defer closeCursor(ctx, cursor)
 	for cursor.Next(ctx) {
 		d, err := decode(cursor.Current)
 		if err != nil || !strings.HasPrefix(d.key, prefix) {
@@ -59,4 +60,11 @@ func startingWith(filter bson.D, prefix string) bson.D {
 		return filter
 	}
 	return and(filter, fieldKey, doc("$regex", "^"+regexp.QuoteMeta(prefix)))
+}
+
+// closeCursor ends a cursor, also at the server, where it would end by itself only after some minutes.
+func closeCursor(ctx context.Context, cursor *mongo.Cursor) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	_ = cursor.Close(ctx) // What was wanted has been read.
 }

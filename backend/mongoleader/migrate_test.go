@@ -7,6 +7,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 
+	"github.com/goleader/leader/backend"
 	"github.com/goleader/leader/backend/mongoleader"
 	"github.com/goleader/leader/internal/testserver"
 )
@@ -50,6 +51,25 @@ func TestBackend_TryAcquireSlot_NeedsNoMigration(t *testing.T) {
 	release(t, lease, 0)
 	if _, err := leases.InsertOne(t.Context(), doc("_id", "job#7", "slotToken", token)); err != nil {
 		t.Errorf("after the release: %v", err)
+	}
+}
+
+func TestBackend_TryAcquireSlot_MakesTheIndexAgainAfterTheCollectionWasDropped(t *testing.T) {
+	b, leases := start(t)
+	for range 2 {
+		lease, slot, err := b.TryAcquireSlot(t.Context(), request("job", long), 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		token := stored(t, leases, backend.SlotKey("job", slot)).Lookup("token").StringValue()
+		_, err = leases.InsertOne(t.Context(), doc("_id", "job#7", "slotToken", token))
+		if !mongo.IsDuplicateKeyError(err) {
+			t.Errorf("a second slot with the token: %v, want a duplicate key", err)
+		}
+		release(t, lease, 0)
+		if err := leases.Drop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -15,8 +15,8 @@ func isSlot(key string) bool { return strings.IndexByte(key, '#') >= 0 }
 // TryAcquireSlot makes one attempt at all n slots: it reads them at once, and takes the free ones in random order until
 // it has one. That is two round trips if nobody is faster, and one if all are taken.
 //
-// A unique index keeps a token from having two slots. The first call of a [Backend] creates it where [Backend.Migrate]
-// has not.
+// A unique index keeps a token from having two slots. The first call of a [Backend], and one that finds slots without a
+// document, creates it where [Backend.Migrate] has not.
 func (b *Backend) TryAcquireSlot(ctx context.Context, req backend.Request, n int) (backend.Lease, int, error) {
 	if n < 1 {
 		return nil, 0, backend.WithKind(fmt.Errorf("a group of %d slots", n), backend.Misconfigured)
@@ -51,6 +51,11 @@ func (b *Backend) slots(ctx context.Context, group string, n int) ([]*document, 
 		return slots, err
 	}
 	if err := b.create(ctx, missing...); err != nil {
+		return nil, err
+	}
+	// Slots may be missing because the collection was dropped, and the index with it.
+	b.indexed.Store(false)
+	if err := b.ensureIndex(ctx); err != nil {
 		return nil, err
 	}
 	slots, missing, err = b.lookAt(ctx, keys)

@@ -38,6 +38,7 @@ func newBus() *bus {
 
 // attach makes a backend take its changes from the bus.
 func (u *bus) attach(b *Backend) {
+	b.feed.idle = 10 * quietTime
 	b.feed.open = func(context.Context) (stream, error) {
 		u.opened.Add(1)
 		u.mu.Lock()

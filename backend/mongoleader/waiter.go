@@ -12,6 +12,13 @@ import (
 // doubtPeriod is the longest time between two looks of a watcher: a hint may be lost.
 const doubtPeriod = 10 * time.Second
 
+// A watcher gives up when more than maxBroken streams in a row have not lasted for as long as steady: whoever watches
+// may pause.
+const (
+	maxBroken = 3
+	steady    = time.Second
+)
+
 // AwaitRelease waits for the change stream to tell that the key was taken or freed. All waiters and watchers of a
 // backend share one stream, and one connection, which is opened by the first of them and closed when there has been none
 // for some seconds.
@@ -56,8 +63,15 @@ func (b *Backend) watch(ctx context.Context, key string, yield func(backend.Hold
 	var l *listener
 	defer func() { b.feed.leave(key, l) }()
 	last, first := "", true
-	for {
+	var opened time.Time
+	for broken := 0; ; {
 		if l == nil || l.over() {
+			if broken++; time.Since(opened) > steady {
+				broken = 0
+			}
+			if broken > maxBroken {
+				return l.relay.err
+			}
 			b.feed.leave(key, l)
 			var err error
 			if err = b.ready(ctx); err == nil {
@@ -66,6 +80,7 @@ func (b *Backend) watch(ctx context.Context, key string, yield func(backend.Hold
 			if err != nil {
 				return cmp.Or(ctx.Err(), err)
 			}
+			opened = time.Now()
 		}
 		h, err := b.Inspect(ctx, key)
 		if err != nil {

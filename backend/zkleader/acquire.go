@@ -63,12 +63,8 @@ func (b *Backend) attempt(ctx context.Context, req backend.Request, g *sight) (*
 		Spent:    g.Spent,
 		rest:     g.rest,
 	}
-	ops := []any{b.term(childOf(g.path, req.Token))}
-	if g.alive {
-		ops = []any{ended(g.child()), ops[0]}
-	}
 	l := b.newLease(req)
-	next, err := b.write(ctx, g, r, ops...)
+	next, err := b.write(ctx, g, r, append(g.removal(), b.term(l.child))...)
 	if err != nil {
 		return nil, err
 	}
@@ -153,14 +149,12 @@ func (b *Backend) Abandon(ctx context.Context, req backend.Request) error {
 			return err
 		}
 		switch {
-		case g.Token == req.Token && g.alive:
-			_, err = b.write(ctx, g, g.freed(req.Token), ended(g.child()))
 		case g.Token == req.Token:
-			_, err = b.write(ctx, g, g.freed(req.Token))
-		case g.Spent == req.Token || g.Token != "" || g.Keep != 0:
+			_, err = b.write(ctx, g, g.freed(req.Token), g.removal()...)
+		case g.Spent == req.Token || g.left(&b.clock) > 0:
 			return nil
 		default:
-			_, err = b.write(ctx, g, g.freed(req.Token))
+			_, err = b.write(ctx, g, g.freed(req.Token), g.removal()...)
 		}
 		if !isConflict(err) {
 			return err
@@ -204,14 +198,11 @@ func (b *Backend) Break(ctx context.Context, key string, fence uint64) error {
 		if g.left(&b.clock) == 0 || g.fence() != fence {
 			return backend.ErrConflict
 		}
-		r, ops := g.freed(g.Token), []any(nil)
+		r := g.freed(g.Token)
 		if g.Token == "" {
 			r.Spent = g.Spent
 		}
-		if g.alive {
-			ops = append(ops, ended(g.child()))
-		}
-		if _, err = b.write(ctx, g, r, ops...); !isConflict(err) {
+		if _, err = b.write(ctx, g, r, g.removal()...); !isConflict(err) {
 			return err
 		}
 	}

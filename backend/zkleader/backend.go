@@ -60,6 +60,8 @@ type Backend struct {
 	sights  sights
 	clock   clock
 
+	attempts attempts
+
 	mu      sync.Mutex
 	current *session // the last one, which may have ended
 	closed  bool

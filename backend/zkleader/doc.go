@@ -54,8 +54,10 @@
 // Expiry is judged by observation, on the monotonic clock of whoever asks, and, if the session of the holder has
 // ended, also by the server's clock, of which every write tells the time. What is kept after a release, and records,
 // end by the server's clock alone; who has not written within a minute writes the node !clock below the root to learn
-// the time. Two clients' clocks are never compared. A process that lives too shortly to observe takes a lease that
-// nobody renews once the session of its holder has ended, or if it is older than twice its TTL and a minute.
+// the time. That is the clock of the server that leads the others: when another one comes to lead, the two have to
+// agree within the safety margin. Two clients' clocks are never compared. A process that lives too shortly to observe
+// takes a lease that nobody renews once the session of its holder has ended, or if it is older than twice its TTL and a
+// minute.
 //
 // # Fence
 //

@@ -19,13 +19,14 @@ const (
 // before it tries the only server, or the first one, again.
 type hosts struct {
 	dial    func(ctx context.Context, network, addr string) (net.Conn, error)
-	greet   time.Duration
+	greet   time.Duration // for a server's first answer
 	granted *atomic.Int64
 	watched func() []string // the paths of the session's watches
 
 	mu      sync.Mutex
 	servers []string
 	tried   int // since the last success
+	late    int // how many of them have not answered in time
 	next    int
 	last    *link
 	over    bool
@@ -53,7 +54,14 @@ func (h *hosts) Next() (server string, retryStart bool) {
 func (h *hosts) Connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.tried = 0
+	h.tried, h.late = 0, 0
+}
+
+// noteLate notes a server that has not answered in time.
+func (h *hosts) noteLate() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.late++
 }
 
 // connect dials a server until ctx, which is that of the session, ends.
@@ -61,6 +69,7 @@ func (h *hosts) connect(ctx context.Context, network, addr string, timeout time.
 	h.mu.Lock()
 	wait := h.tried >= len(h.servers)
 	h.tried++
+	greet := h.greet * time.Duration(1+h.late/len(h.servers)) // if all of them are slow
 	h.mu.Unlock()
 	if wait {
 		pause(ctx, redialPause)
@@ -74,9 +83,14 @@ func (h *hosts) connect(ctx context.Context, network, addr string, timeout time.
 	if err != nil {
 		return nil, err
 	}
-	l := &link{Conn: conn, greet: h.greet, granted: h.granted, watched: h.watched, began: time.Now()}
+	l := newLink(conn)
+	l.greet, l.late, l.granted, l.watched = greet, h.noteLate, h.granted, h.watched
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if ctx.Err() != nil {
+		_ = conn.Close() // hangUp may have been here.
+		return nil, zk.ErrClosing
+	}
 	h.last = l
 	return l, nil
 }

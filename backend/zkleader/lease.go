@@ -149,7 +149,7 @@ func (l *lease) Release(ctx context.Context, keep time.Duration) error {
 		if held && l.expired() {
 			keep = 0 // It was over.
 		}
-		if _, err = l.backend.write(ctx, g, l.left(g, keep), l.removal(g)...); !isConflict(err) {
+		if _, err = l.backend.write(ctx, g, l.left(g, keep), g.removal()...); !isConflict(err) {
 			return err
 		}
 		g = nil
@@ -185,12 +185,4 @@ func (l *lease) left(g *sight, keep time.Duration) record {
 		r.Owner, r.Metadata = g.Owner, g.Metadata
 	}
 	return r
-}
-
-// removal deletes the node of the term, if it exists.
-func (l *lease) removal(g *sight) []any {
-	if g.Token != l.token || !g.alive {
-		return nil
-	}
-	return []any{ended(l.child)}
 }

@@ -114,6 +114,25 @@ func TestBackend_TryAcquire_DeliveredAfterItWasAbandonedOpensNoTerm(t *testing.T
 	acquired(t, other, request("job", time.Second))
 }
 
+func TestBackend_Abandon_SpendsTheTokenAlsoWhereALeaseIsOver(t *testing.T) {
+	server := testserver.ZooKeeper(t)
+	b := open(t, server.Addr(), &zkleader.Options{Root: root(t)})
+	const ttl = 200 * time.Millisecond
+	old := acquired(t, b, request("job", ttl))
+	time.Sleep(2 * ttl)
+	req := request("job", 10*time.Second)
+	if err := b.Abandon(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.TryAcquire(t.Context(), req); !errors.Is(err, backend.ErrLost) {
+		t.Errorf("TryAcquire of what was abandoned: %v, want ErrLost", err)
+	}
+	if err := old.Renew(t.Context(), ttl); !errors.Is(err, backend.ErrLost) {
+		t.Errorf("Renew of the lease that was over: %v, want ErrLost", err)
+	}
+	acquired(t, b, request("job", 10*time.Second))
+}
+
 func TestBackend_TryAcquire_RepeatedInAnotherSessionMovesTheNode(t *testing.T) {
 	server := ownServer(t)
 	a, b := open(t, server.Addr(), nil), open(t, server.Addr(), nil)

@@ -59,6 +59,14 @@ func (g *sight) node() int64 {
 
 func (g *sight) child() string { return childOf(g.path, g.Token) }
 
+// removal deletes the node of the term, if it exists.
+func (g *sight) removal() []any {
+	if !g.alive {
+		return nil
+	}
+	return []any{ended(g.child())}
+}
+
 // seen names the state that waiters compare. A renewal leaves it as it is.
 func (g *sight) seen() string {
 	switch {

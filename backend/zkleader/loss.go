@@ -34,7 +34,7 @@ func (l *lease) guardLater() {
 // on the next one, or hears there that the session has ended.
 func (l *lease) guard() {
 	for !l.over() {
-		w := l.backend.watch(l.session, l.child)
+		w := l.backend.watchTerm(l.session, l.child)
 		<-w.armed
 		switch {
 		case l.session.ended(), w.err == nil && !w.exists:

@@ -91,5 +91,10 @@ func (r record) encode() []byte {
 // freed is the record after a term whose token is spent.
 func (r record) freed(token string) record { return record{Format: format, Spent: token, rest: r.rest} }
 
+// longest is a time after which nobody will ask, and with which can be calculated.
+const longest = 200 * 365 * 24 * time.Hour
+
 // millis rounds up.
-func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
+func millis(d time.Duration) int64 {
+	return int64((min(d, longest) + time.Millisecond - 1) / time.Millisecond)
+}

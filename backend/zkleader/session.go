@@ -33,7 +33,7 @@ type session struct {
 	known     bool          // the server knows the credentials
 	change    chan struct{} // closed when one of them changes
 	times     int           // how often it was connected
-	settled   int           // the connection on which unanswered writes were settled
+	settled   int           // the connection, by times, on which unanswered writes were settled, or were none
 }
 
 // silence is a logger.
@@ -49,6 +49,9 @@ func (b *Backend) open(ctx context.Context) (*session, error) {
 		over:   ctx.Done(),
 		cancel: cancel,
 		cause:  func() error { return context.Cause(ctx) },
+	}
+	if b.current == nil {
+		s.settled = 1
 	}
 	timeout := b.options.SessionTimeout
 	s.hosts = &hosts{dial: b.options.Dial, greet: max(timeout/5, leastGreet), granted: &s.granted, watched: s.watches.paths}
@@ -88,7 +91,8 @@ func (s *session) run(credentials []Auth, events <-chan zk.Event) {
 func (s *session) introduce(credentials []Auth) {
 	for _, a := range credentials {
 		for {
-			if !s.await(func() bool { return s.connected }) {
+			var connection int
+			if !s.await(func() bool { connection = s.times; return s.connected }) {
 				return
 			}
 			err := s.conn.AddAuth(a.Scheme, []byte(a.Credential))
@@ -99,7 +103,7 @@ func (s *session) introduce(credentials []Auth) {
 				s.end(err)
 				return
 			}
-			if !s.await(func() bool { return !s.connected }) {
+			if !s.await(func() bool { return !s.connected || s.times != connection }) {
 				return
 			}
 		}
@@ -251,7 +255,7 @@ func (b *Backend) do(ctx context.Context, path string, f func(s *session) error)
 func (s *session) settle(path string) error {
 	s.mu.Lock()
 	times := s.times
-	settled := s.settled == times || times == 1
+	settled := s.settled == times
 	s.mu.Unlock()
 	if settled {
 		return nil

@@ -2,8 +2,13 @@ package zkleader_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"net"
 	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -55,6 +60,57 @@ func TestLease_Lost_IsToldOfAnExpiredSession(t *testing.T) {
 				t.Error("the session that has ended is used again")
 			}
 		})
+	}
+}
+
+// listening dials connections of which it notes the type of the first request, after the greeting.
+type listening struct {
+	tap
+
+	mu    sync.Mutex
+	first []uint32
+}
+
+func (d *listening) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := d.tap.dial(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return &listeningConn{Conn: conn, to: d}, nil
+}
+
+type listeningConn struct {
+	net.Conn
+
+	to     *listening
+	writes int
+}
+
+func (c *listeningConn) Write(p []byte) (int, error) {
+	if c.writes++; c.writes == 2 {
+		c.to.mu.Lock()
+		c.to.first = append(c.to.first, binary.BigEndian.Uint32(p[8:])) // after its length and number
+		c.to.mu.Unlock()
+	}
+	return c.Conn.Write(p)
+}
+
+// A server may lag behind what was written in the session before, also behind what had no answer.
+func TestBackend_ALaterSessionBeginsWithASync(t *testing.T) {
+	server := ownServer(t)
+	var d listening
+	b := open(t, server.Addr(), &zkleader.Options{Dial: d.dial})
+	acquired(t, b, request("job", 10*time.Second))
+	d.expire(t, server.Addr())
+	eventually(t, "another session is used", func() bool {
+		_, err := b.TryAcquire(t.Context(), request("another", 10*time.Second))
+		return err == nil
+	})
+	const sync = 9
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if last := len(d.first) - 1; last < 1 || d.first[0] == sync || d.first[last] != sync {
+		t.Errorf("the connections begin with requests of the types %v, want that the last one is %d", d.first, sync)
 	}
 }
 
@@ -160,6 +216,63 @@ func TestBackend_ASilentConnectionIsReplacedByTheCallThatIsLate(t *testing.T) {
 	}
 	if p.connections() < 2 {
 		t.Error("the silent connection is still used")
+	}
+}
+
+// deaf fails the second write of its second connection, which repeats the credentials.
+type deaf struct{ connections atomic.Int32 }
+
+func (d *deaf) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+	if err == nil && d.connections.Add(1) == 2 {
+		conn = &deafConn{Conn: conn}
+	}
+	return conn, err
+}
+
+type deafConn struct {
+	net.Conn
+
+	writes int
+}
+
+func (c *deafConn) Write(p []byte) (int, error) {
+	if c.writes++; c.writes > 1 {
+		return 0, syscall.EPIPE
+	}
+	return c.Conn.Write(p)
+}
+
+func TestBackend_AConnectionThatBreaksBeforeTheCredentialsAreRepeatedIsReplaced(t *testing.T) {
+	server := testserver.ZooKeeper(t)
+	proxy, err := netfault.Listen(t.Context(), server.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	var d deaf
+	auth := []zkleader.Auth{{Scheme: "digest", Credential: "app:secret"}}
+	b := zkleader.New([]string{proxy.Addr()}, &zkleader.Options{Root: root(t), Auth: auth, Dial: d.dial})
+	l := acquired(t, b, request("job", 10*time.Second))
+	proxy.Cut()
+	proxy.Mend()
+	eventually(t, "the lease is renewed with the credentials on a third connection", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		renewed := make(chan error, 1)
+		go func() { renewed <- l.Renew(ctx, 10*time.Second) }()
+		select {
+		case err := <-renewed:
+			return err == nil
+		case <-ctx.Done():
+			return false
+		}
+	})
+	if n := d.connections.Load(); n < 3 {
+		t.Errorf("%d connections, want one more than the one that breaks", n)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -2,6 +2,7 @@ package zkleader
 
 import (
 	"context"
+	"fmt"
 	"hash/crc32"
 	"maps"
 	"sync"
@@ -14,9 +15,17 @@ const looks = 32
 
 // TryAcquireSlot looks at all slots at once and acquires a free one.
 func (b *Backend) TryAcquireSlot(ctx context.Context, req backend.Request, n int) (backend.Lease, int, error) {
+	if n < 1 {
+		return nil, 0, backend.WithKind(fmt.Errorf("a group of %d slots", n), backend.Misconfigured)
+	}
 	if err := b.checkTTL(req.TTL); err != nil {
 		return nil, 0, err
 	}
+	done, err := b.attempts.enter(ctx, req.Token)
+	if err != nil {
+		return nil, 0, classify(ctx, b.path(req.Key), err)
+	}
+	defer done()
 	keys := make([]string, n)
 	for i := range keys {
 		keys[i] = backend.SlotKey(req.Key, i)
@@ -41,11 +50,47 @@ func (b *Backend) TryAcquireSlot(ctx context.Context, req backend.Request, n int
 	return nil, 0, &backend.HeldError{} // Others were faster each time.
 }
 
+// attempts are those under way at groups. One of a token that begins before another has ended might see other slots
+// free, and the token would get two.
+type attempts struct {
+	mu      sync.Mutex
+	byToken map[string]chan struct{} // closed when it has ended
+}
+
+// enter waits until no other attempt of the token is under way; done is to be called at the end of this one.
+func (a *attempts) enter(ctx context.Context, token string) (done func(), err error) {
+	for {
+		a.mu.Lock()
+		other, busy := a.byToken[token]
+		if !busy {
+			break
+		}
+		a.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	defer a.mu.Unlock()
+	if a.byToken == nil {
+		a.byToken = make(map[string]chan struct{})
+	}
+	own := make(chan struct{})
+	a.byToken[token] = own
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.byToken, token)
+		close(own)
+	}, nil
+}
+
 // choose returns the slot that the token has, else a free one. Each token begins somewhere else, so that nodes seldom
 // want the same slot, but repeats of one attempt do.
 func (b *Backend) choose(seen []*sight, token string) (int, error) {
 	var soonest backend.Holder
-	free, begin := -1, int(crc32.ChecksumIEEE([]byte(token)))%len(seen)
+	free, begin := -1, int(crc32.ChecksumIEEE([]byte(token))%uint32(len(seen))) //nolint:gosec // a number of slots
 	for n := range seen {
 		i := (begin + n) % len(seen)
 		g := seen[i]

@@ -103,6 +103,27 @@ func TestBackend_AwaitRelease_OfManyIsOneWatch(t *testing.T) {
 	}
 }
 
+func TestBackend_AwaitRelease_OfATermThatIsOverLeavesNoWatchOnIt(t *testing.T) {
+	server := ownServer(t)
+	holder, waiter := open(t, server.Addr(), nil), open(t, server.Addr(), nil)
+	for range 10 {
+		l := acquired(t, holder, request("job", 10*time.Second))
+		h, err := waiter.Inspect(t.Context(), "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Release(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := waiter.AwaitRelease(t.Context(), "job", h.Seen); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := counted(t, server, "zk_watch_count"); n > 1 {
+		t.Errorf("%d watches, want at most that of the key's node", n)
+	}
+}
+
 func TestLease_Lost_CostsAShortRunNoWatch(t *testing.T) {
 	server := ownServer(t)
 	b := open(t, server.Addr(), nil)

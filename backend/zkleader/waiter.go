@@ -24,7 +24,7 @@ func (b *Backend) AwaitRelease(ctx context.Context, key, seen string) error {
 		return nil
 	}
 	if g.Token != "" && g.alive {
-		w, err := b.watchAside(ctx, g.child())
+		w, err := b.watchAside(ctx, g.child(), b.watchTerm)
 		if err != nil {
 			return classify(ctx, path, err)
 		}
@@ -37,7 +37,7 @@ func (b *Backend) AwaitRelease(ctx context.Context, key, seen string) error {
 
 // awaitChange watches the node of the key. While the node of a term lives that would tell of every renewal.
 func (b *Backend) awaitChange(ctx context.Context, path, seen string) error {
-	w, err := b.watchAside(ctx, path)
+	w, err := b.watchAside(ctx, path, b.watchKey)
 	if err != nil {
 		return classify(ctx, path, err)
 	}
@@ -49,12 +49,12 @@ func (b *Backend) awaitChange(ctx context.Context, path, seen string) error {
 }
 
 // watchAside returns a watch that the server has.
-func (b *Backend) watchAside(ctx context.Context, path string) (*watch, error) {
+func (b *Backend) watchAside(ctx context.Context, path string, begin func(*session, string) *watch) (*watch, error) {
 	s, err := b.session(ctx)
 	if err != nil {
 		return nil, err
 	}
-	w := b.watch(s, path)
+	w := begin(s, path)
 	return w, w.ready(ctx)
 }
 
@@ -113,7 +113,7 @@ func (b *Backend) watchAndLook(ctx context.Context, path string) (*watch, *sight
 		return nil, nil, err
 	}
 	if g.Token != "" && g.alive {
-		w, err := b.watchAside(ctx, g.child())
+		w, err := b.watchAside(ctx, g.child(), b.watchTerm)
 		if err != nil {
 			return nil, nil, classify(ctx, path, err)
 		}
@@ -121,7 +121,7 @@ func (b *Backend) watchAndLook(ctx context.Context, path string) (*watch, *sight
 			return w, g, nil
 		}
 	}
-	w, err := b.watchAside(ctx, path)
+	w, err := b.watchAside(ctx, path, b.watchKey)
 	if err != nil {
 		return nil, nil, classify(ctx, path, err)
 	}

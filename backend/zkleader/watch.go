@@ -2,9 +2,12 @@ package zkleader
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // watches are those of a session's connection, at most one for each node however many wait. ZooKeeper keeps one until
@@ -20,12 +23,31 @@ type watch struct {
 	exists bool
 	err    error
 
-	fired chan struct{} // closed when the node was created, changed or deleted, or the connection ended
+	fired chan struct{} // closed when the node was created, changed or deleted, or nothing watches it any more
 	told  []func()      // called then, on goroutines of their own; guarded by the mutex of watches
 }
 
-// watch watches a node, on behalf of all who ask for it.
-func (b *Backend) watch(s *session, path string) *watch {
+// watchTerm watches the node of a term, on behalf of all who ask for it. It watches nothing if there is no such node: it
+// never comes back, so that the watch would stay for ever.
+func (b *Backend) watchTerm(s *session, path string) *watch {
+	return b.watch(s, path, func() (exists, watched bool, err error) {
+		_, _, _, err = s.conn.GetW(path)
+		if errors.Is(err, zk.ErrNoNode) {
+			return false, false, nil
+		}
+		return true, true, err
+	})
+}
+
+// watchKey watches the node of a key likewise, which may be created as well.
+func (b *Backend) watchKey(s *session, path string) *watch {
+	return b.watch(s, path, func() (exists, watched bool, err error) {
+		exists, _, _, err = s.conn.ExistsW(path)
+		return exists, true, err
+	})
+}
+
+func (b *Backend) watch(s *session, path string, request func() (exists, watched bool, err error)) *watch {
 	s.watches.mu.Lock()
 	defer s.watches.mu.Unlock()
 	if w, ok := s.watches.byPath[path]; ok {
@@ -38,8 +60,9 @@ func (b *Backend) watch(s *session, path string) *watch {
 	s.watches.byPath[path] = w
 	arm := func() {
 		defer close(w.armed)
-		if w.exists, _, _, w.err = s.conn.ExistsW(path); w.err != nil || s.ended() {
-			s.watches.fire(path)
+		var watched bool
+		if w.exists, watched, w.err = request(); w.err != nil || !watched || s.ended() {
+			s.watches.drop(path, w)
 		}
 	}
 	if !b.spawn(arm) {
@@ -55,6 +78,16 @@ func (ws *watches) fire(path string) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if w, ok := ws.byPath[path]; ok {
+		delete(ws.byPath, path)
+		w.tell()
+	}
+}
+
+// drop fires a watch that the server does not have. There may be another one on the node meanwhile, which stays.
+func (ws *watches) drop(path string, w *watch) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ws.byPath[path] == w {
 		delete(ws.byPath, path)
 		w.tell()
 	}
