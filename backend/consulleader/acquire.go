@@ -185,7 +185,7 @@ func (b *Backend) poison(ctx context.Context, w *want) {
 	a, broken, key := w.attempt, w.session, w.key
 	w.session = nil
 	broken.taint()
-	b.attempts.poison(a, broken)
+	b.attempts.poison(a, broken, key)
 	b.house.do(ctx, func(ctx context.Context) {
 		if b.retire(ctx, broken, key) == nil {
 			b.attempts.settle(a, broken)
@@ -207,16 +207,23 @@ func (b *Backend) Abandon(ctx context.Context, req backend.Request) error {
 	b.attempts.spend(req.Token)
 	key := b.storeKey(req.Key)
 	if l := b.attempts.leaseOf(a); l != nil && l.key == key {
-		return l.Release(ctx, 0)
+		err = l.Release(ctx, 0)
+	} else {
+		err = b.free(ctx, key, req.Token)
 	}
-	if err := b.free(ctx, key, req.Token); err != nil {
+	if err != nil {
 		return err
 	}
-	for _, broken := range b.attempts.poisonedOf(a) {
-		if err := b.retire(ctx, broken, key); err != nil {
+	return b.settle(ctx, a)
+}
+
+// settle ends the sessions of earlier attempts with a token, so that what is still on its way takes nothing.
+func (b *Backend) settle(ctx context.Context, a *attempt) error {
+	for _, p := range b.attempts.poisonedOf(a) {
+		if err := b.retire(ctx, p.session, p.key); err != nil {
 			return err
 		}
-		b.attempts.settle(a, broken)
+		b.attempts.settle(a, p.session)
 	}
 	return nil
 }

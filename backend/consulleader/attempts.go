@@ -25,7 +25,14 @@ type attempt struct {
 	turn     chan struct{} // holds one value while no call with the token is under way
 	calls    int           // under way, or waiting for their turn
 	lease    *lease        // what the token holds
-	poisoned []*session    // those of which a request may still arrive
+	poisoned []poisoned    // those of which a request may still arrive
+}
+
+// poisoned is the session of an attempt that may still take a key.
+type poisoned struct {
+	session *session
+	key     string
+	end     *time.Timer // forgets it when it has ended by itself
 }
 
 func newAttempts() *attempts {
@@ -75,20 +82,26 @@ func (s *attempts) leaseOf(a *attempt) *lease {
 	return a.lease
 }
 
-// poison notes a session of which a request may still arrive, for as long as it may live.
-func (s *attempts) poison(a *attempt, broken *session) {
-	s.change(a, func() { a.poisoned = append(a.poisoned, broken) })
-	time.AfterFunc(2*broken.server()+broken.delay, func() { s.settle(a, broken) })
+// poison notes a session of which a request for a key may still arrive, for as long as it may live.
+func (s *attempts) poison(a *attempt, broken *session, key string) {
+	s.change(a, func() {
+		end := time.AfterFunc(2*broken.server()+broken.delay, func() { s.settle(a, broken) })
+		a.poisoned = append(a.poisoned, poisoned{broken, key, end})
+	})
 }
 
 // settle notes that a poisoned session is gone.
 func (s *attempts) settle(a *attempt, gone *session) {
 	s.change(a, func() {
-		a.poisoned = slices.DeleteFunc(a.poisoned, func(other *session) bool { return other == gone })
+		i := slices.IndexFunc(a.poisoned, func(p poisoned) bool { return p.session == gone })
+		if i >= 0 {
+			a.poisoned[i].end.Stop()
+			a.poisoned = slices.Delete(a.poisoned, i, i+1)
+		}
 	})
 }
 
-func (s *attempts) poisonedOf(a *attempt) []*session {
+func (s *attempts) poisonedOf(a *attempt) []poisoned {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(a.poisoned)

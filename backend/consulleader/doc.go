@@ -18,7 +18,8 @@
 //
 // Acquiring is one transaction, which locks the key if there is none; releasing deletes the key if it is still that of
 // the lease. So a term takes two requests. It is renewed in two: that of the session, and a consistent read which
-// proves that the key is still locked by it. Renewals and reads cost the servers no log entry.
+// proves that the key is still locked by it. Only what the read finds is a loss: a server that has just begun to lead
+// may not know a session yet. Renewals and reads cost the servers no log entry.
 //
 // A session is made without health checks, since a node that is suspected for a moment would end its leases, and
 // behaves as "delete". After a release that the server confirmed it serves the next lease of the same TTL. It lives
@@ -39,7 +40,8 @@
 // # Groups
 //
 // Slots are keys of their own, as leader/nightly#0. An attempt reads all of them in one request, and tries those that
-// are free in random order. An attempt at a full group costs the servers no log entry.
+// are free in random order. An attempt at a full group costs the servers no log entry. A repeated attempt ends the
+// sessions of those before it first, so that one token never has two slots.
 //
 // # Records
 //

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/hashicorp/consul/api"
 
@@ -173,7 +174,7 @@ func TestAttempts_ForgetWhatIsOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		broken := &session{ttl: time.Hour}
-		s.poison(a, broken)
+		s.poison(a, broken, "a")
 		s.leave(a)
 		if len(s.known) != 1 {
 			t.Fatalf("%d attempts are known, want the one with a poisoned session", len(s.known))
@@ -265,6 +266,34 @@ func TestPool_KeepsAtMost64SessionsForAMinute(t *testing.T) {
 	if b.pool.sweep != nil {
 		t.Error("the timer goes on, and nothing is idle")
 	}
+}
+
+func TestSession_IsFreshByTheClockThatHasGoneOnMore(t *testing.T) {
+	t.Parallel()
+	s := &session{ttl: minTTL, renewed: time.Now()}
+	if !s.fresh() {
+		t.Error("not fresh when it was just renewed")
+	}
+	s.renewed = beforeSleep(time.Now(), 2*reuse)
+	if time.Since(s.renewed) > reuse {
+		t.Skip("the machine is too slow")
+	}
+	if s.fresh() {
+		t.Error("fresh after a sleep that the monotonic clock has missed")
+	}
+}
+
+// beforeSleep returns an instant before a sleep of the machine that lasted until now, and that the monotonic clock has
+// missed. There is no other way to make such a time.
+func beforeSleep(now time.Time, sleep time.Duration) time.Time {
+	before := now.Add(-sleep)
+	monotonic := &(*struct { // the layout of a time.Time
+		wall uint64
+		ext  int64
+		loc  *time.Location
+	})(unsafe.Pointer(&before)).ext
+	*monotonic += int64(sleep)
+	return before
 }
 
 func TestDelays_EndOneLockDelayAfterTheFirstRefusal(t *testing.T) {

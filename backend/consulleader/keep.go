@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/consul/api"
+
+	"github.com/goleader/leader/backend"
 )
 
 // keep passes the key to a session whose TTL is that of keep, which is never renewed, and deletes it when keep has
@@ -32,8 +34,13 @@ func (l *lease) keep(ctx context.Context, keep time.Duration) error {
 			l.endAt(ctx, end)
 			return nil
 		}
-		if _, refused := errors.AsType[*refusal](err); !refused {
+		refused, ok := errors.AsType[*refusal](err)
+		if !ok {
 			return err // If the key has passed after all, the end of the session frees it.
+		}
+		if refused.kind() == backend.Denied {
+			b.retireAside(ctx, next, "")
+			return err
 		}
 		gone, lookErr := l.refresh(ctx)
 		if gone || lookErr != nil {
@@ -61,11 +68,24 @@ func (l *lease) passTo(ctx context.Context, next *session, value []byte) (bool, 
 		{Verb: api.KVUnlock, Key: l.key, Value: value, Session: old.id},
 		{Verb: api.KVLock, Key: l.key, Value: value, Session: next.id},
 	})
+	if _, refused := errors.AsType[*refusal](err); err != nil && !refused {
+		old.taint()
+		l.mu.Lock()
+		l.passing = next
+		l.mu.Unlock()
+	}
 	if err != nil {
 		return false, err
 	}
+	l.passed(ctx, next, results[len(results)-1].ModifyIndex)
+	return true, nil
+}
+
+// passed notes that next holds the key, and gives the session back that did.
+func (l *lease) passed(ctx context.Context, next *session, index uint64) {
 	l.mu.Lock()
-	l.session, l.index, l.state = next, results[len(results)-1].ModifyIndex, kept
+	old := l.session
+	l.session, l.passing, l.index, l.state = next, nil, index, kept
 	busy, watch := l.renewing > 0, l.watch
 	l.mu.Unlock()
 	if watch != nil {
@@ -76,7 +96,16 @@ func (l *lease) passTo(ctx context.Context, next *session, value []byte) (bool, 
 	} else {
 		l.backend.pool.put(ctx, old)
 	}
-	return true, nil
+}
+
+// passedTo returns the session that holds the key since a call whose answer was lost, nil if none does.
+func (l *lease) passedTo(pair *api.KVPair) *session {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if next := l.passing; next != nil && pair.CreateIndex == l.fence && pair.Session == next.id {
+		return next
+	}
+	return nil
 }
 
 // endAt deletes the key when keep has passed.

@@ -12,7 +12,15 @@ import (
 	"github.com/goleader/leader/backend"
 )
 
-var errContended = backend.WithKind(errors.New("the key changed each time that it was to be written"), backend.Unavailable)
+var (
+	errContended = backend.WithKind(
+		errors.New("the key changed each time that it was to be written"), backend.Unavailable)
+
+	// errUnknownSession is no loss: a server that has just begun to lead, and has not read all of its log yet, does not
+	// know the session of a lease that goes on.
+	errUnknownSession = backend.WithKind(
+		errors.New("the server does not know the session, which still holds the key"), backend.Unavailable)
+)
 
 // lease is a key that is locked by a session of its own.
 type lease struct {
@@ -24,6 +32,7 @@ type lease struct {
 
 	mu       sync.Mutex
 	session  *session // that holds the key
+	passing  *session // that may hold it instead; nil unless an answer was lost
 	index    uint64   // the key's ModifyIndex, when last seen
 	state    state
 	renewing int // renewals under way
@@ -66,17 +75,21 @@ func (l *lease) Renew(ctx context.Context, _ time.Duration) error {
 		return backend.ErrLost
 	}
 	defer l.endRenewal()
-	if err := l.backend.renewSession(ctx, s); err != nil {
-		if errors.Is(err, backend.ErrLost) {
-			l.lose(s)
-		}
-		return err
+	renewed := l.backend.renewSession(ctx, s)
+	if renewed != nil && !errors.Is(renewed, backend.ErrLost) {
+		return renewed
 	}
 	pair, err := l.backend.readProof(ctx, l.key)
 	if err != nil {
 		return err
 	}
-	return l.confirm(s, pair)
+	if err := l.confirm(ctx, s, pair); err != nil {
+		return err
+	}
+	if renewed != nil {
+		return errUnknownSession
+	}
+	return nil
 }
 
 func (l *lease) beginRenewal() (*session, bool) {
@@ -96,7 +109,7 @@ func (l *lease) endRenewal() {
 }
 
 // confirm judges what a renewal of the session found at the key.
-func (l *lease) confirm(s *session, pair *api.KVPair) error {
+func (l *lease) confirm(ctx context.Context, s *session, pair *api.KVPair) error {
 	if pair != nil {
 		if _, err := decode(pair); err != nil {
 			return err
@@ -110,7 +123,7 @@ func (l *lease) confirm(s *session, pair *api.KVPair) error {
 	watch := l.watch
 	l.mu.Unlock()
 	if !mine {
-		l.lose(s)
+		l.lose(ctx, s)
 		return backend.ErrLost
 	}
 	if watch != nil {
@@ -180,6 +193,10 @@ func (l *lease) refresh(ctx context.Context) (gone bool, err error) {
 	if _, err := decode(pair); err != nil {
 		return false, err
 	}
+	if next := l.passedTo(pair); next != nil {
+		l.passed(ctx, next, pair.ModifyIndex)
+		return false, nil
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.owns(pair) {
@@ -219,8 +236,8 @@ func (l *lease) finish(ctx context.Context) {
 	l.backend.pool.put(ctx, s)
 }
 
-// lose ends a lease that the store has ended, as long as that session holds it. The session is not used again.
-func (l *lease) lose(s *session) {
+// lose ends a lease that the store has ended, as long as that session holds it, and the session, if that still lives.
+func (l *lease) lose(ctx context.Context, s *session) {
 	l.mu.Lock()
 	ok := l.state == held && l.session == s
 	if ok {
@@ -231,7 +248,7 @@ func (l *lease) lose(s *session) {
 	if !ok {
 		return
 	}
-	s.taint()
+	l.backend.retireAside(ctx, s, "")
 	l.end()
 	if watch != nil {
 		watch.close()

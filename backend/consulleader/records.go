@@ -194,7 +194,7 @@ func (b *Backend) DeleteRecord(ctx context.Context, r backend.Record) error {
 			return err
 		}
 	}
-	found, err := b.read(ctx, key)
+	found, err := b.readProof(ctx, key)
 	if err != nil || found == nil {
 		return err
 	}

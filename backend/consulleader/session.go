@@ -35,11 +35,13 @@ type session struct {
 // server is the TTL that the server counts with.
 func (s *session) server() time.Duration { return min(s.ttl+reuse, maxTTL) }
 
-// fresh reports whether a lease from now on ends before the session does.
+// fresh reports whether a lease from now on ends before the session does. The monotonic clock stands still while the
+// machine sleeps, so the wall clock counts too.
 func (s *session) fresh() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return time.Since(s.renewed) < s.server()-s.ttl
+	now := time.Now()
+	return max(now.Sub(s.renewed), now.Round(0).Sub(s.renewed.Round(0))) < s.server()-s.ttl
 }
 
 // past reports whether the server has ended the session by now.

@@ -26,6 +26,10 @@ func (b *Backend) TryAcquireSlot(ctx context.Context, req backend.Request, n int
 		return nil, 0, err
 	}
 	defer b.attempts.leave(w.attempt)
+	// An earlier attempt may have a slot, or still get one, while this one finds another.
+	if err := b.settle(ctx, w.attempt); err != nil {
+		return nil, 0, err
+	}
 	g, err := b.readGroup(ctx, req.Key, n)
 	if err != nil {
 		return nil, 0, err

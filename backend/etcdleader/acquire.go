@@ -11,8 +11,12 @@ import (
 	"github.com/goleader/leader/backend"
 )
 
-// errRetry says that an attempt found a state that has passed meanwhile.
-var errRetry = errors.New("changed meanwhile")
+var (
+	// errRetry says that an attempt found a state that has passed meanwhile.
+	errRetry = errors.New("changed meanwhile")
+	// errUnkept says that a key was taken, and then its lease was said to be dead.
+	errUnkept = errors.New("the lease ended when the key was taken")
+)
 
 // candidacy is one attempt for a key or for a slot.
 type candidacy struct {
@@ -122,13 +126,25 @@ func (c *candidacy) try(ctx context.Context, place string) (*term, error) {
 // lost looks at who has the key. It may be an earlier attempt with the same token.
 func (c *candidacy) lost(ctx context.Context, kv *mvccpb.KeyValue) (*term, error) {
 	r, err := decode(kv)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case r.Token == c.req.Token:
+		return c.adopt(ctx, kv, r)
+	case isStray(kv):
+		if err := c.clear(ctx, kv); err != nil {
+			return nil, err
+		}
+		return nil, errRetry
 	}
-	if r.Token != c.req.Token {
-		return nil, &backend.HeldError{Holder: r.holder(kv)}
-	}
-	return c.adopt(ctx, kv, r)
+	return nil, &backend.HeldError{Holder: r.holder(kv)}
+}
+
+// clear deletes a stray record, unless it has changed meanwhile.
+func (c *candidacy) clear(ctx context.Context, kv *mvccpb.KeyValue) error {
+	unchanged := clientv3.Compare(clientv3.ModRevision(string(kv.Key)), "=", kv.ModRevision)
+	_, err := c.client.Txn(ctx).If(unchanged).Then(clientv3.OpDelete(string(kv.Key))).Commit()
+	return err
 }
 
 // adopt moves the key of an earlier attempt under the lease of this one. The earlier lease must not be kept alive,
@@ -150,7 +166,10 @@ func (c *candidacy) adopt(ctx context.Context, kv *mvccpb.KeyValue, r record) (*
 
 // won makes a term of the key, whose lease has to last for the TTL from the start of the attempt on.
 func (c *candidacy) won(ctx context.Context, place string, fence, revision int64) (*term, error) {
-	if err := c.leases.freshen(ctx, c.pooled, c.sent, c.req.TTL); err != nil {
+	switch err := c.leases.freshen(ctx, c.pooled, c.sent, c.req.TTL); {
+	case isDead(err):
+		return nil, errUnkept // Not to be tried again before the lease is revoked: the token could get two slots.
+	case err != nil:
 		return nil, err
 	}
 	t := &term{

@@ -16,8 +16,12 @@
 //
 // An acquisition is one transaction: the key is created if it does not exist, else the holder is read. A release deletes
 // it in one transaction if it is still as the holder left it. A renewal is a keep-alive, and beside it a read of the key,
-// which proves that it is still there and that the server which answers has a quorum. An attempt is refused without a new
-// revision, but costs the servers an entry of their log.
+// for which the servers need a quorum. Only a key that is gone is a loss. An attempt is refused without a new revision,
+// but costs the servers an entry of their log.
+//
+// What is stored under the key by somebody else is not touched: an attempt then fails with an error of kind
+// Misconfigured. A record of ours that is under no lease, as a copy of the store or an edit leaves it, is nobody's and is
+// replaced.
 //
 // Leases of etcd come from a pool, by their TTL. Each holds one key at a time. It goes back after a release that the
 // server confirmed; after any request whose outcome is unknown it is revoked in the background instead, never used or

@@ -73,6 +73,48 @@ func TestBackend_ForeignKeys_ChangeNothing(t *testing.T) {
 	}
 }
 
+func TestBackend_RecordsWithoutALease_AreNobodys(t *testing.T) {
+	b, client := start(t)
+	req := request("job", long)
+	lease := win(t, b, req)
+	lost := lease.(backend.LossNotifier).Lost()
+	record, err := client.Get(t.Context(), b.Place("job"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait := await(t.Context(), b, "job", holder(t, b, "job").Seen)
+	waiting(t, wait)
+	stray := func(key string) {
+		t.Helper()
+		if _, err := client.Put(t.Context(), b.Place(key), string(record.Kvs[0].Value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stray("job") // as a copy leaves it
+	closed(t, "the lease without one below it", lost)
+	woken(t, "its end", wait)
+	if h := inspect(t, b, "job"); !h.Free() {
+		t.Errorf("the holder is %+v", h)
+	}
+	if got := listed(t, b, ""); len(got) != 0 {
+		t.Errorf("listed %q", got)
+	}
+	if next := win(t, b, request("job", long)); next.Fence() <= lease.Fence() {
+		t.Errorf("fence %d after %d", next.Fence(), lease.Fence())
+	}
+
+	const n = 3
+	for slot := range n {
+		stray(backend.SlotKey("group", slot))
+	}
+	for range n {
+		takeSlot(t, b, request("group", long), n)
+	}
+	if _, _, err := b.TryAcquireSlot(t.Context(), request("group", long), n); !errors.Is(err, backend.ErrHeld) {
+		t.Errorf("one more of %d slots: %v", n, err)
+	}
+}
+
 func listed(t testing.TB, b *etcdleader.Backend, prefix string) (list []string) {
 	t.Helper()
 	for e, err := range b.List(t.Context(), prefix, true) {

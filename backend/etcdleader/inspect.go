@@ -25,7 +25,7 @@ func (b *Backend) Inspect(ctx context.Context, key string) (backend.Holder, erro
 		return backend.Holder{}, err
 	}
 	h, err := holderOf(kv)
-	if err != nil || kv == nil || kv.Lease == 0 {
+	if err != nil || h.Free() {
 		return h, err
 	}
 	h.Remaining, err = b.remaining(ctx, clientv3.LeaseID(kv.Lease))
@@ -52,7 +52,7 @@ func (b *Backend) List(ctx context.Context, prefix string, all bool) iter.Seq2[b
 		err := b.eachKey(ctx, b.place(prefix), func(kv *mvccpb.KeyValue) bool {
 			key := strings.TrimPrefix(string(kv.Key), b.prefix)
 			r, err := decode(kv)
-			if err != nil || strings.Contains(key, "!") || r.Kept && !all {
+			if err != nil || isStray(kv) || strings.Contains(key, "!") || r.Kept && !all {
 				return true
 			}
 			return yield(backend.Entry{Key: key, Holder: r.holder(kv)}, nil)

@@ -114,8 +114,10 @@ func (k *pool) refreshDue(ctx context.Context) {
 		step, cancel := context.WithTimeout(ctx, keeperTimeout)
 		err := k.renew(step, p).wait(step)
 		cancel()
-		if err != nil {
-			k.poison(ctx, p, "")
+		if err != nil || ctx.Err() != nil {
+			k.mu.Lock()
+			k.dying = append(k.dying, k.poisoned(p, "")) // also while the pool is being closed
+			k.mu.Unlock()
 			continue
 		}
 		k.put(ctx, p)

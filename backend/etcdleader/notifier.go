@@ -38,7 +38,7 @@ func newSight(revision int64, kv *mvccpb.KeyValue) sight {
 
 // isHeldSince reports whether the key has the holder with this fence.
 func (s sight) isHeldSince(fence int64) bool {
-	return s.kv != nil && s.kv.CreateRevision == fence && !s.kept
+	return s.kv != nil && s.kv.CreateRevision == fence && !s.kept && !isStray(s.kv)
 }
 
 // subscriber is told the state of a key now and after each change, or why the watch has ended, after which it is told

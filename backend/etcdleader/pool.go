@@ -75,7 +75,8 @@ func (k *pool) grantNew(ctx context.Context, want int64) (*pooled, error) {
 	p := &pooled{id: newLeaseID(), seconds: want, ttl: time.Duration(want) * time.Second, kept: time.Now()}
 	ttl, err := k.grant(ctx, p.id, want)
 	if err != nil {
-		k.revokeLater(ctx, &dying{pooled: p, until: p.kept.Add(2 * p.ttl)})
+		// It has no key, so that it is enough to wait for a grant that is on its way.
+		k.revokeLater(ctx, &dying{pooled: p, until: p.kept.Add(min(2*p.ttl, idleTime))})
 		return nil, err
 	}
 	p.ttl = max(p.ttl, ttl)
@@ -129,9 +130,15 @@ func (k *pool) put(ctx context.Context, p *pooled) {
 // poison revokes a lease in the background. A token names the attempt that used it and whose outcome is unknown.
 func (k *pool) poison(ctx context.Context, p *pooled, token string) {
 	k.mu.Lock()
-	until := p.kept.Add(2 * p.ttl) // a keep-alive on its way may still be delivered
+	d := k.poisoned(p, token)
 	k.mu.Unlock()
-	k.revokeLater(ctx, &dying{pooled: p, token: token, granted: true, until: until})
+	k.revokeLater(ctx, d)
+}
+
+// poisoned makes a lease one that is to be revoked. k.mu is held.
+func (k *pool) poisoned(p *pooled, token string) *dying {
+	until := p.kept.Add(2 * p.ttl) // a keep-alive on its way may still be delivered
+	return &dying{pooled: p, token: token, granted: true, until: until}
 }
 
 // renewal is a keep-alive on its way.

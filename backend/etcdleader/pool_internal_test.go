@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
@@ -199,6 +200,33 @@ func TestPool_RevokesWhatAnUnansweredGrantMayHaveMade(t *testing.T) {
 	}
 }
 
+func TestPool_RemembersAnUnansweredGrantForAMinute(t *testing.T) {
+	f := newFake()
+	f.noGrant, f.noRevoke = true, true
+	k := fakePool(t, f)
+	if _, err := k.take(t.Context(), 24*time.Hour); !errors.Is(err, errDown) {
+		t.Fatalf("take: %v", err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if left := time.Until(k.dying[0].until); left > idleTime {
+		t.Errorf("it is remembered for %v", left)
+	}
+}
+
+func TestPool_Close_RevokesWhatIsBeingKeptAlive(t *testing.T) {
+	f := newFake()
+	k := fakePool(t, f)
+	p := taken(t, k)
+	f.deaf[p.id] = true
+	k.put(t.Context(), p)
+	soon(t, "it is kept alive", func() bool { return f.count(func() int { return f.renewed[p.id] }) > 0 })
+	k.close()
+	if len(f.revoked) != 1 || f.revoked[0] != p.id {
+		t.Errorf("leases %x were revoked, want %x", f.revoked, p.id)
+	}
+}
+
 func TestPool_KeepsAtMost64Idle(t *testing.T) {
 	f := newFake()
 	k := fakePool(t, f)
@@ -246,10 +274,23 @@ func TestPooled_LastsByTheClockThatHasGoneOnMore(t *testing.T) {
 	if !p.lasts(now, 1500*time.Millisecond) || p.lasts(now, 1800*time.Millisecond) {
 		t.Error("wrong by the monotonic clock")
 	}
-	p.kept = now.Round(0).Add(-time.Second) // as after a sleep that the monotonic clock has missed
-	if p.lasts(now, 1500*time.Millisecond) {
+	p.kept = beforeSleep(now, time.Second)
+	if now.Sub(p.kept) != 0 || p.lasts(now, 1500*time.Millisecond) {
 		t.Error("wrong by the wall clock")
 	}
+}
+
+// beforeSleep returns an instant before a sleep of the machine that lasted until now, and that the monotonic clock has
+// missed. There is no other way to make such a time.
+func beforeSleep(now time.Time, sleep time.Duration) time.Time {
+	before := now.Add(-sleep)
+	monotonic := &(*struct { // the layout of a time.Time
+		wall uint64
+		ext  int64
+		loc  *time.Location
+	})(unsafe.Pointer(&before)).ext
+	*monotonic += int64(sleep)
+	return before
 }
 
 func TestKeepAliver_LeavesAStreamThatDoesNotAnswer(t *testing.T) {

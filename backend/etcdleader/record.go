@@ -64,6 +64,10 @@ func decode(kv *mvccpb.KeyValue) (record, error) {
 	return r, nil
 }
 
+// isStray reports whether a record is under no lease, as a copy of the store or an edit leaves it. It is nobody's, and
+// nothing would ever end it.
+func isStray(kv *mvccpb.KeyValue) bool { return kv.Lease == 0 }
+
 // holder is who has a key. What remains is not known without another request.
 func (r record) holder(kv *mvccpb.KeyValue) backend.Holder {
 	return backend.Holder{
@@ -78,7 +82,7 @@ func holderOf(kv *mvccpb.KeyValue) (backend.Holder, error) {
 		return backend.Holder{}, nil
 	}
 	r, err := decode(kv)
-	if err != nil {
+	if err != nil || isStray(kv) {
 		return backend.Holder{}, err
 	}
 	return r.holder(kv), nil

@@ -18,7 +18,7 @@ import (
 func TestDecode_ReadsWhatNewerReleasesOfTheSameMajorWrite(t *testing.T) {
 	kv := &mvccpb.KeyValue{
 		Value:          []byte(`{"hue":{"a":[1]},"format":1,"token":"T","owner":"o","since":5,"minor":3}`),
-		CreateRevision: 7, ModRevision: 9,
+		CreateRevision: 7, ModRevision: 9, Lease: 1,
 	}
 	h, err := holderOf(kv)
 	if err != nil || h.Owner != "o" || h.Fence != 7 || !h.Since.Equal(time.UnixMicro(5)) || h.Kept || h.Seen != "7" {
@@ -41,7 +41,7 @@ func FuzzDecode_NeverPanicsAndKeepsWhatItRead(f *testing.F) {
 	f.Add([]byte(`{"format":1,"token":"T","owner":"o","since":5}`), int64(3), int64(4))
 	f.Add([]byte(`1 1000 value`), int64(-1), int64(0))
 	f.Fuzz(func(t *testing.T, value []byte, create, mod int64) {
-		kv := &mvccpb.KeyValue{Value: value, CreateRevision: create, ModRevision: mod}
+		kv := &mvccpb.KeyValue{Value: value, CreateRevision: create, ModRevision: mod, Lease: 1}
 		if r, err := decode(kv); err == nil {
 			text, err := r.encode()
 			if err != nil {
@@ -71,9 +71,10 @@ func FuzzDecode_NeverPanicsAndKeepsWhatItRead(f *testing.F) {
 }
 
 func TestSeen_ComparesWhatAWatchIsBehindOf(t *testing.T) {
-	held := &mvccpb.KeyValue{Value: []byte(`{"format":1,"token":"T"}`), CreateRevision: 5, ModRevision: 5}
-	kept := &mvccpb.KeyValue{Value: []byte(`{"format":1,"kept":true}`), CreateRevision: 5, ModRevision: 8}
-	next := &mvccpb.KeyValue{Value: []byte(`{"format":1,"token":"U"}`), CreateRevision: 9, ModRevision: 9}
+	held := &mvccpb.KeyValue{Value: []byte(`{"format":1,"token":"T"}`), CreateRevision: 5, ModRevision: 5, Lease: 1}
+	kept := &mvccpb.KeyValue{Value: []byte(`{"format":1,"kept":true}`), CreateRevision: 5, ModRevision: 8, Lease: 1}
+	next := &mvccpb.KeyValue{Value: []byte(`{"format":1,"token":"U"}`), CreateRevision: 9, ModRevision: 9, Lease: 1}
+	stray := &mvccpb.KeyValue{Value: []byte(`{"format":1,"token":"T"}`), CreateRevision: 5, ModRevision: 7}
 	for _, row := range []struct {
 		seen string
 		s    sight
@@ -84,6 +85,7 @@ func TestSeen_ComparesWhatAWatchIsBehindOf(t *testing.T) {
 		{"5", newSight(8, kept), true},
 		{"5", newSight(9, next), true},
 		{"5", newSight(6, nil), true},
+		{"5", newSight(7, stray), true},
 		{"5 kept 8", newSight(5, held), false},
 		{"5 kept 8", newSight(8, kept), false},
 		{"5 kept 7", newSight(8, kept), true},

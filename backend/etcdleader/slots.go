@@ -104,18 +104,21 @@ func (s *slotTry) none(ctx context.Context, kvs []*mvccpb.KeyValue) (*term, erro
 		if !ok || slot >= s.n {
 			continue
 		}
-		taken[slot] = true
 		r, err := decode(kv)
-		if err != nil {
-			continue // it is not free
-		}
-		if r.Token == s.req.Token {
+		switch {
+		case err != nil: // It is not free.
+		case r.Token == s.req.Token:
 			s.slot = slot
 			return s.adopt(ctx, kv, r)
+		case isStray(kv):
+			if err := s.clear(ctx, kv); err != nil {
+				return nil, err
+			}
+			continue
+		case first == nil, fenceOf(kv) < first.Holder.Fence:
+			first = &backend.HeldError{Holder: r.holder(kv)}
 		}
-		if h := r.holder(kv); first == nil || h.Fence < first.Holder.Fence {
-			first = &backend.HeldError{Holder: h}
-		}
+		taken[slot] = true
 	}
 	s.order = s.order[:0]
 	for _, slot := range rand.Perm(s.n) {

@@ -53,11 +53,7 @@ func (t *term) Renew(ctx context.Context, _ time.Duration) error {
 	alive := b.leases.renew(ctx, p)
 	answer, err := b.client.Get(ctx, t.place)
 	aliveErr := alive.wait(ctx)
-	switch {
-	case isDead(aliveErr):
-		t.lose(ctx)
-		return backend.ErrLost
-	case err != nil:
+	if err != nil {
 		return classify(ctx, err)
 	}
 	ours, err := t.isOurs(answer.Kvs, p)
@@ -67,7 +63,7 @@ func (t *term) Renew(ctx context.Context, _ time.Duration) error {
 	case !ours:
 		t.lose(ctx)
 		return backend.ErrLost
-	case aliveErr != nil:
+	case aliveErr != nil: // Even if the lease is said to be dead: what it ends is gone, or will be at the next renewal.
 		return classify(ctx, aliveErr)
 	}
 	t.rewatch()

@@ -62,6 +62,19 @@ func watches(t testing.TB, server *testserver.Server) int {
 	return int(metric(t, server, "etcd_debugging_mvcc_watcher_total"))
 }
 
+// requestsAtRest waits until there are no more requests, those after the beginning of a watch say.
+func requestsAtRest(t testing.TB, server *testserver.Server) int {
+	t.Helper()
+	before, now := -1, requests(t, server)
+	for end := time.Now().Add(patience); now != before; before, now = now, requests(t, server) {
+		if time.Now().After(end) {
+			t.Fatalf("still requests after %v", patience)
+		}
+		time.Sleep(5 * brief)
+	}
+	return now
+}
+
 func TestBackend_AwaitRelease_ReturnsAtOnceWhenTheStateIsAnother(t *testing.T) {
 	b, client := start(t)
 	woken(t, "a key that nobody had", await(t.Context(), b, "none", ""))
@@ -131,8 +144,7 @@ func TestBackend_AwaitRelease_SharesAWatchAndIdlesForFree(t *testing.T) {
 	if n := metric(t, server, `grpc_server_started_total{grpc_method="Watch"`); n != 1 {
 		t.Errorf("%v streams of watches, want 1", n)
 	}
-	time.Sleep(brief) // for the looks
-	before := requests(t, server)
+	before := requestsAtRest(t, server)
 	time.Sleep(time.Second)
 	if n := requests(t, server) - before; n > 5 {
 		t.Errorf("%d requests in a second of waiting", n)
@@ -179,8 +191,7 @@ func TestBackend_HandOff_CostsOneRequestForEachWaitingProcess(t *testing.T) {
 		})
 	}
 	eventually(t, "all wait", func() bool { return watches(t, server) == processes })
-	time.Sleep(brief) // for their looks
-	before := requests(t, server)
+	before := requestsAtRest(t, server)
 	for i := range handOffs {
 		release(t, lease, 0)
 		select {

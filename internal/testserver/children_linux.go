@@ -35,10 +35,21 @@ func alive(pid int) bool {
 	return len(stat) > 0 && stat[0] != "Z" && stat[0] != "X"
 }
 
+// isStopped reports whether no thread of a process goes on. After SIGSTOP on a busy machine some do for a while.
+func isStopped(pid int) bool {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/[0-9]*/stat", pid))
+	return err != nil || !slices.ContainsFunc(threads, func(thread string) bool {
+		stat := statIn(thread)
+		return len(stat) > 0 && !slices.Contains([]string{"T", "t", "Z", "X"}, stat[0])
+	})
+}
+
 // statOf returns what the kernel tells about a process after its name: the state, the parent's id and more. It is
 // empty when there is no such process.
-func statOf(pid int) []string {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+func statOf(pid int) []string { return statIn(fmt.Sprintf("/proc/%d/stat", pid)) }
+
+func statIn(path string) []string {
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil
 	}

@@ -104,6 +104,11 @@ func givenConsul(t TB, given string) *Server {
 
 // prepare configures a Consul in dir that listens on port.
 func (c *consulConfig) prepare(ctx context.Context, program, dir string, port int) (*process, error) {
+	// A server that took a port too late may have left half a data folder with other addresses.
+	data, err := os.MkdirTemp(dir, "data-")
+	if err != nil {
+		return nil, err
+	}
 	node := "test-" + strings.ToLower(rand.Text())
 	config, err := c.file(ctx, node, port)
 	if err != nil {
@@ -119,7 +124,7 @@ func (c *consulConfig) prepare(ctx context.Context, program, dir string, port in
 		"agent",
 		"-config-file", filepath.Join(dir, "config.hcl"),
 		"-config-file", filepath.Join(dir, "wins.hcl"),
-		"-data-dir", filepath.Join(dir, "data"),
+		"-data-dir", data,
 	}
 	ready := func(ctx context.Context, _ int) error { return c.ready(ctx, address(port), node) }
 	return &process{name: "consul", path: program, args: args, dir: dir, ready: ready}, nil

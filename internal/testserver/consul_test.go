@@ -128,6 +128,22 @@ func TestConsul_IsNotMistakenForAnotherOnItsPort(t *testing.T) {
 	}
 }
 
+func TestConsulConfig_Prepare_TakesANewDataFolderEachTime(t *testing.T) {
+	var c consulConfig
+	dir := t.TempDir()
+	used := map[string]bool{}
+	for range 2 {
+		p, err := c.prepare(t.Context(), "consul", dir, firstPort)
+		if err != nil {
+			t.Fatal(err)
+		}
+		used[p.args[len(p.args)-1]] = true
+	}
+	if len(used) != 2 {
+		t.Errorf("data folders %v, want one for each start", used)
+	}
+}
+
 func TestConsul_IsMissing_WithoutTheProgram(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	t.Setenv("HOME", t.TempDir())

@@ -114,7 +114,7 @@ func (p *process) spawn(ctx context.Context) (*child, error) {
 
 // stop freezes the child and the processes that it has started.
 func (p *process) stop() error {
-	stopped, err := stop(p.child.process)
+	stopped, err := freeze(p.child.process)
 	if err != nil || len(stopped) == 0 {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-func stop(*os.Process) ([]int, error) { return nil, errors.ErrUnsupported }
+func freeze(*os.Process) ([]int, error) { return nil, errors.ErrUnsupported }
 
 func cont(*os.Process) error { return errors.ErrUnsupported }
 

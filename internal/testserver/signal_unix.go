@@ -26,6 +26,22 @@ func stop(p *os.Process) ([]int, error) {
 	}
 }
 
+// freeze is stop, and returns when nothing goes on any more, or after killTimeout.
+func freeze(p *os.Process) ([]int, error) {
+	known, err := stop(p)
+	if err != nil {
+		return known, err
+	}
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	goesOn := func(pid int) bool { return !isStopped(pid) }
+	end := time.Now().Add(killTimeout)
+	for (goesOn(p.Pid) || slices.ContainsFunc(known, goesOn)) && time.Now().Before(end) {
+		<-look.C
+	}
+	return known, nil
+}
+
 // cont lets a process and its children go on after stop.
 func cont(p *os.Process) error {
 	stopped, err := children(p.Pid)

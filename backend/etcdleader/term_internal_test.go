@@ -1,0 +1,114 @@
+package etcdleader
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	"github.com/goleader/leader/backend"
+	"github.com/goleader/leader/internal/testserver"
+)
+
+// forgetful answers keep-alives for a while as a server does that does not know the lease, or not yet.
+type forgetful struct {
+	pb.LeaseClient
+
+	forgets atomic.Bool
+}
+
+func (f *forgetful) LeaseKeepAlive(
+	ctx context.Context, opts ...grpc.CallOption,
+) (pb.Lease_LeaseKeepAliveClient, error) {
+	s, err := f.LeaseClient.LeaseKeepAlive(ctx, opts...)
+	return &forgetfulStream{s, f}, err
+}
+
+type forgetfulStream struct {
+	pb.Lease_LeaseKeepAliveClient
+
+	server *forgetful
+}
+
+func (s *forgetfulStream) Recv() (*pb.LeaseKeepAliveResponse, error) {
+	answer, err := s.Lease_LeaseKeepAliveClient.Recv()
+	if err == nil && s.server.forgets.Load() {
+		answer.TTL = 0
+	}
+	return answer, err
+}
+
+func startForgetful(t *testing.T) (*Backend, *forgetful) {
+	t.Helper()
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{testserver.Etcd(t).Addr()}, DialTimeout: patience, Logger: zap.NewNop(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	b := New(client, &Options{Prefix: "leader-" + rand.Text() + "/"})
+	f := &forgetful{LeaseClient: clientv3.RetryLeaseClient(client)}
+	b.leases = newPool(&lessor{client: f, alive: newKeepAliver(f)})
+	t.Cleanup(func() { _ = b.Close() })
+	return b, f
+}
+
+func TestTerm_Renew_IsLostOnlyWhenTheKeyIsGone(t *testing.T) {
+	b, f := startForgetful(t)
+	lease, err := b.TryAcquire(t.Context(), backend.Request{Key: "job", Token: rand.Text(), TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.forgets.Store(true)
+	if err := lease.Renew(t.Context(), time.Hour); err == nil || errors.Is(err, backend.ErrLost) {
+		t.Errorf("a lease that is said to be dead, under a key that is there: %v", err)
+	}
+	f.forgets.Store(false)
+	if err := lease.Renew(t.Context(), time.Hour); err != nil {
+		t.Errorf("the next renewal: %v", err)
+	}
+	if err := lease.Release(t.Context(), 0); err != nil {
+		t.Error(err)
+	}
+	if h, err := b.Inspect(t.Context(), "job"); err != nil || !h.Free() {
+		t.Errorf("after the release: %+v, %v", h, err)
+	}
+}
+
+func TestBackend_TryAcquireSlot_HasOneSlotWhenALeaseIsSaidToBeDead(t *testing.T) {
+	const n, ttl = 100, time.Hour - slack
+	b, f := startForgetful(t)
+	lease, err := b.TryAcquire(t.Context(), backend.Request{Key: "warm-up", Token: rand.Text(), TTL: ttl})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.Release(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	b.leases.mu.Lock()
+	for _, p := range b.leases.idle[seconds(ttl+slack)] {
+		p.kept = p.kept.Add(-time.Second) // so that it needs a keep-alive
+	}
+	b.leases.mu.Unlock()
+	f.forgets.Store(true)
+	req := backend.Request{Key: "group", Token: rand.Text(), TTL: ttl}
+	if _, _, err := b.TryAcquireSlot(t.Context(), req, n); err == nil || errors.Is(err, backend.ErrLost) {
+		t.Errorf("the first attempt: %v", err)
+	}
+	f.forgets.Store(false)
+	if _, _, err := b.TryAcquireSlot(t.Context(), req, n); err != nil {
+		t.Errorf("the next attempt: %v", err)
+	}
+	answer, err := b.client.Get(t.Context(), b.place("group#"), clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil || answer.Count != 1 {
+		t.Errorf("the token has %v, %v, want one slot", answer, err)
+	}
+}
