@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -57,6 +58,11 @@ func hold(t testing.TB, d backend.Driver, lease, within time.Duration) *holder {
 		<-pace.C
 	}
 	return h
+}
+
+// lostOne reports whether a lease is over.
+func (h *holder) lostOne() bool {
+	return slices.ContainsFunc(h.leases, func(l *leader.Lease) bool { return l.Err() != nil })
 }
 
 // release gives all leases back.
