@@ -20,16 +20,12 @@ const (
 	clusterLease     = 10 * time.Second
 )
 
-// lateKill says why KilledHolder is left out: TestBackend_DeadHolder_IsReplacedWithinItsLeaseAndLimitsLate is it.
-const lateKill = "its bound leaves out Limits.Late, by which etcd's leases end late"
-
 func TestOverlap(t *testing.T) {
 	backendtest.Overlap(t, backendtest.OverlapConfig{
 		Start:    func(t testing.TB) string { return ownServer(t).Addr() },
 		Dial:     dial,
 		Fidelity: backendtest.Real,
 		Lease:    overlapLease,
-		Skip:     map[string]string{"KilledHolder": lateKill},
 		Faults: []backendtest.Fault{
 			{
 				Name:   "FrozenConnection",
@@ -106,7 +102,6 @@ func TestOverlap_OnThreeNodes(t *testing.T) {
 		Dial:     dial,
 		Fidelity: backendtest.Real,
 		Lease:    overlapLease,
-		Skip:     map[string]string{"KilledHolder": lateKill},
 		Faults: []backendtest.Fault{
 			{
 				Name:   "LeaderKilledAgainAndAgain",
