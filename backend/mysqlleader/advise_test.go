@@ -38,6 +38,13 @@ func TestBackend_Advise_WarnsOfWhatMayCostLeases(t *testing.T) {
 	execute(t, db, "SET GLOBAL innodb_flush_log_at_trx_commit = 1")
 }
 
+func TestBackend_Advise_WarnsOfABinaryLogThatIsNotSynced(t *testing.T) {
+	b, db, _ := startOwned(t, testserver.MariaDBConfig("log-bin", "server-id=1", "sync_binlog=0"))
+	advised(t, b, "sync_binlog is 0")
+	execute(t, db, "SET GLOBAL sync_binlog = 1")
+	advised(t, b)
+}
+
 func TestBackend_Advise_WarnsOfAReplica(t *testing.T) {
 	b, _, _ := startOwned(t, testserver.MariaDBConfig("read_only=1"))
 	advised(t, b, "read-only")

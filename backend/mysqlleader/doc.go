@@ -13,7 +13,7 @@
 // to a connection. On MariaDB, from 10.5 on, an attempt is one upsert that returns the row. One that loses writes nothing,
 // but locks the row for that moment. On MySQL it reads the row, and writes only if the key looks free. All isolation
 // levels, time zones and SQL modes give the same results, and so do clientFoundRows, parseTime, loc and interpolateParams
-// in the DSN.
+// in the DSN. Only in MariaDB's mode EMPTY_STRING_IS_NULL nothing can be acquired.
 //
 // The tables are made by [sqlleader.Backend.Migrate], by [Options].CreateTable, or by migrations of one's own, see
 // [sqlleader.Backend.Schema]. A fence also grows over a deleted row, and a truncated or dropped table.
@@ -27,10 +27,11 @@
 // # Durability
 //
 // With innodb_flush_log_at_trx_commit = 1, the default, what was acknowledged survives the death of the server, its
-// machine's included; [sqlleader.Backend.Advise] warns of other values. What a replica has not received is forgotten by a
-// failover to it. Until its end a forgotten lease is held by somebody who still trusts it, while another one may acquire;
-// the fence tells them apart. Semi-synchronous replication makes that rare, and not impossible, as the primary goes on
-// alone after its time-out.
+// machine's included. A server with a binary log needs sync_binlog = 1 for that too, which is not MariaDB's default: it
+// undoes what the log has lost. [sqlleader.Backend.Advise] warns of other values. What a replica has not received is
+// forgotten by a failover to it. Until its end a forgotten lease is held by somebody who still trusts it, while another
+// one may acquire; the fence tells them apart. Semi-synchronous replication makes that rare, and not impossible, as the
+// primary goes on alone after its time-out.
 //
 // Nodes of a Galera cluster that are written to at once refuse what others were faster with, as a deadlock, which is
 // understood here; that was not tried. A server that is read-only is Unavailable, and the error says what to do. The DSN

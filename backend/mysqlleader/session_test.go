@@ -111,6 +111,23 @@ func TestBackend_SQLModes_HaveNoEffect(t *testing.T) {
 	}
 }
 
+func TestBackend_EmptyStringIsNull_IsMisconfigured(t *testing.T) {
+	server := testserver.MariaDB(t)
+	schema := newSchema(t, server)
+	plain := migrated(t, connect(t, server, in(schema)))
+	release(t, win(t, plain, request("old", long)), 0)
+	for _, mode := range []string{"EMPTY_STRING_IS_NULL", "EMPTY_STRING_IS_NULL,STRICT_ALL_TABLES"} {
+		b := open(t, connect(t, server, in(schema), variable("sql_mode", "'"+mode+"'")), nil)
+		for _, key := range []string{"old", "new"} {
+			_, err := b.TryAcquire(t.Context(), request(key, long))
+			hinted(t, mode, err, backend.Misconfigured, "EMPTY_STRING_IS_NULL")
+			if h := inspect(t, plain, key); !h.Free() {
+				t.Errorf("mode %q: %+v has %q", mode, h, key)
+			}
+		}
+	}
+}
+
 // keepsRecords makes, changes and deletes a record.
 func keepsRecords(t testing.TB, b *mysqlleader.Backend, name string) {
 	t.Helper()

@@ -9,7 +9,7 @@
 //	}
 //	elector, err := leader.New(b)
 //
-// The table, the statements and what they promise are those of package sqlleader with its dialect for PostgreSQL 11 and
+// The table, the statements and what they promise are those of package sqlleader with its dialect for PostgreSQL 12 and
 // later. What this package adds is told below: renewals that do not depend on the pool, waiters and watchers that are
 // notified, and calls that end with their context.
 //

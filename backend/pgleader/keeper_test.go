@@ -134,7 +134,7 @@ func TestBackend_Renew_IsNotHeldUpByALockedRow(t *testing.T) {
 			for range 3 {
 				stubborn.Go(func() {
 					for ctx.Err() == nil {
-						once, end := context.WithTimeout(ctx, time.Second)
+						once, end := context.WithTimeout(ctx, 3*time.Second)
 						if err := locked.Renew(once, 2*long); err == nil {
 							t.Error("a locked row was renewed")
 						}
@@ -144,7 +144,7 @@ func TestBackend_Renew_IsNotHeldUpByALockedRow(t *testing.T) {
 				})
 			}
 			var slowest time.Duration
-			for rounds := 0; rounds < 3 || failed.Load() < 6; rounds++ {
+			for rounds := 0; rounds < 3 || failed.Load() < 3; rounds++ {
 				for _, lease := range others {
 					began := time.Now()
 					renew(t, lease, 2*long)
@@ -154,7 +154,7 @@ func TestBackend_Renew_IsNotHeldUpByALockedRow(t *testing.T) {
 			cancel()
 			stubborn.Wait()
 			t.Logf("the slowest renewal took %v", slowest)
-			if slowest > 500*time.Millisecond {
+			if slowest > 1500*time.Millisecond {
 				t.Errorf("a renewal took %v: it waited for the locked row", slowest)
 			}
 			unlock()
@@ -309,8 +309,8 @@ func TestBackend_Close_LeavesNoConnectionAndNoGoroutine(t *testing.T) {
 	if err := b.Close(); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("Close took %v", took)
+	if took := time.Since(began); took >= 2*time.Second {
+		t.Errorf("Close took %v: it did not wait for the connections but for its timeout", took)
 	}
 	if err := result(t, "Close", wait); err == nil {
 		t.Error("the waiter was told of a release")

@@ -27,6 +27,9 @@ type Options struct {
 	// Table is the table's name, [DefaultTable] if empty. It consists of at most 55 ASCII letters, digits and underscores,
 	// with a schema and a dot before it if need be, and is not quoted: an SQL keyword does not work. The second table, of
 	// records, has the same name with _records behind it.
+	//
+	// Without a schema each connection finds it in its own search_path or database. Name the schema where those may differ,
+	// because the tables of two schemas know nothing of each other's leases.
 	Table string
 	// CreateTable makes a statement that finds no table create both, as [Backend.Migrate] does.
 	CreateTable bool

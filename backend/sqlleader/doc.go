@@ -17,7 +17,8 @@
 // PostgreSQL and MariaDB a statement whose context has ended may begin later still, after attempts that were abandoned
 // after it; so a row there remembers the last 64 abandoned tokens.
 // A fence is the larger of the row's last fence plus one and the clock in microseconds, so it also grows when the
-// row was deleted or the table dropped, unless the clock was set back behind the last fence meanwhile.
+// row was deleted or the table dropped, unless the clock was set back behind the last fence meanwhile, or the deletion fell
+// into the very statement that makes the next row.
 //
 // The slots of a group are rows like others. An attempt reads them all at once, and writes the one that has its token, or
 // a free one at random, if it is as it was read. A token is never in two slots, also when attempts with it overlap: on

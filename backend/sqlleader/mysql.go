@@ -118,6 +118,9 @@ const mysqlWarnings = `SELECT 'autocommit is off: no lease is ever committed' FR
 UNION ALL SELECT CONCAT('innodb_flush_log_at_trx_commit is ', @@innodb_flush_log_at_trx_commit,
   ', not 1: a crash of the server forgets the last leases that it granted')
 FROM DUAL WHERE @@innodb_flush_log_at_trx_commit <> 1
+UNION ALL SELECT CONCAT('sync_binlog is ', @@sync_binlog,
+  ', not 1: a power cut forgets the last leases that the server granted')
+FROM DUAL WHERE @@log_bin <> 0 AND @@sync_binlog <> 1
 UNION ALL SELECT 'the server is read-only: nothing can be acquired here' FROM DUAL WHERE @@global.read_only <> 0
 UNION ALL SELECT CONCAT('innodb_lock_wait_timeout is ', @@innodb_lock_wait_timeout,
   ' s: a statement that waits for a locked row occupies a connection of the server for so long; set it in the DSN')

@@ -54,6 +54,7 @@ var mysqlKinds = map[int]backend.Kind{
 	3159: backend.Denied,        // TLS required
 	4151: backend.Denied,        // account locked
 	1046: backend.Misconfigured, // no database selected
+	1048: backend.Misconfigured, // an empty string that counts as NULL
 	1049: backend.Misconfigured, // no such database
 	1054: backend.Misconfigured, // no such column
 	1064: backend.Misconfigured, // syntax
@@ -75,6 +76,8 @@ func mysqlHint(number int) string {
 		return "grant SELECT, INSERT, UPDATE and DELETE on {table} and {table}_records"
 	case 1290, 1792, 1836:
 		return "this is a replica, or read-only by its settings: connect to the primary"
+	case 1048:
+		return "take EMPTY_STRING_IS_NULL out of the session's sql_mode"
 	}
 	return ""
 }

@@ -73,6 +73,7 @@ func TestMySQL_Errors_AreClassifiedByTheirNumbers(t *testing.T) {
 		{number: 1142, kind: backend.Denied, hint: "grant"},
 		{number: 1146, kind: backend.Misconfigured},
 		{number: 1049, kind: backend.Misconfigured},
+		{number: 1048, kind: backend.Misconfigured, hint: "EMPTY_STRING_IS_NULL"},
 		{number: 9999},
 	} {
 		text := fmt.Errorf("query: %w", fmt.Errorf("Error %d (HY000): said 'Error 1: x'", c.number))

@@ -38,7 +38,7 @@ const (
   WHERE NOT pg_try_advisory_xact_lock_shared({presence})) AS told ON true`
 )
 
-// PostgreSQL returns the dialect of PostgreSQL 11 and later. It knows the errors of drivers that have a method SQLState()
+// PostgreSQL returns the dialect of PostgreSQL 12 and later. It knows the errors of drivers that have a method SQLState()
 // string, as those of pgx and lib/pq do. Blocking is true, for lib/pq; pgx keeps to its contexts.
 //
 // No statement is prepared: pgx does so itself, in the way that its QueryExecMode says, and lib/pq needs

@@ -2,7 +2,6 @@ package sqlleader
 
 import (
 	"errors"
-	"strings"
 
 	"github.com/goleader/leader/backend"
 )
@@ -14,7 +13,7 @@ var postgresStates = map[string]backend.Kind{
 	"25006": backend.Unavailable,   // read-only transaction: a replica, or a primary that was one a moment ago
 	"28":    backend.Denied,        // authentication
 	"42501": backend.Denied,        // insufficient privilege
-	"40":    backend.Unavailable,   // transaction rollback: serialization failure, deadlock
+	"40":    backend.Unavailable,   // transaction rollback: serialization failure, deadlock, unknown completion
 	"53":    backend.Unavailable,   // insufficient resources
 	"55":    backend.Unavailable,   // not in prerequisite state: lock not available, being created or dropped
 	"57":    backend.Unavailable,   // operator intervention: shutdown, cancelled statement, not yet ready
@@ -52,12 +51,11 @@ func postgresHint(err error) string {
 // postgresConflict reports that a transaction was undone because of others: serialization failures and deadlocks, or a
 // unique index in which another was faster, also that of tables that are being created.
 func postgresConflict(err error) bool {
-	switch state := sqlState(err); state {
-	case "23505", "42P07", "42710":
+	switch sqlState(err) {
+	case "40001", "40P01", "23505", "42P07", "42710":
 		return true
-	default:
-		return strings.HasPrefix(state, "40")
 	}
+	return false
 }
 
 // sqlState returns the SQLSTATE of err, "" if it has none.

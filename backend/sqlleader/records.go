@@ -37,9 +37,7 @@ func (b *Backend) PutRecord(ctx context.Context, r backend.Record) (version stri
 		version: version, seenVersion: r.Version,
 	})
 	if err == nil && changed == 0 {
-		if _, _, err = b.recordsIn(ctx, only(r.Key)); err == nil {
-			err = backend.ErrConflict
-		}
+		err = b.unlessStored(ctx, r.Key, version)
 	}
 	if err != nil {
 		return "", err
@@ -48,6 +46,16 @@ func (b *Backend) PutRecord(ctx context.Context, r backend.Record) (version stri
 		b.sweep(ctx)
 	}
 	return version, nil
+}
+
+// unlessStored is [backend.ErrConflict], and nil if the record has that version: a driver may repeat a statement whose
+// answer was lost with its connection.
+func (b *Backend) unlessStored(ctx context.Context, key, version string) error {
+	list, _, err := b.recordsIn(ctx, only(key))
+	if err != nil || len(list) == 1 && list[0].Version == version {
+		return err
+	}
+	return backend.ErrConflict
 }
 
 // GetRecords implements [backend.Records] with one query. The time is the database's, with SQLite that of this machine.
