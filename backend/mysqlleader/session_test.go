@@ -128,6 +128,28 @@ func TestBackend_EmptyStringIsNull_IsMisconfigured(t *testing.T) {
 	}
 }
 
+func TestBackend_AutocommitOff_ElectsNobody(t *testing.T) {
+	server := testserver.MariaDB(t)
+	schema := newSchema(t, server)
+	plain := migrated(t, connect(t, server, in(schema)))
+	release(t, win(t, plain, request("old", long)), 0)
+	b := open(t, connect(t, server, in(schema), variable("autocommit", "0")), nil)
+	for _, key := range []string{"old", "new"} {
+		_, err := b.TryAcquire(t.Context(), request(key, long))
+		hinted(t, key, err, backend.Misconfigured, "autocommit")
+	}
+	for range 2 { // the slot has no row at first
+		if _, _, err := b.TryAcquireSlot(t.Context(), request("group", long), 1); err == nil {
+			t.Error("a slot was granted that nobody else sees")
+		}
+		l, _, err := plain.TryAcquireSlot(t.Context(), request("group", long), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		release(t, l, 0)
+	}
+}
+
 // keepsRecords makes, changes and deletes a record.
 func keepsRecords(t testing.TB, b *mysqlleader.Backend, name string) {
 	t.Helper()

@@ -53,13 +53,13 @@ func MySQLBy(number func(error) int) Dialect {
 		TakeIf: `SELECT VERSION() REGEXP '^(10[.]([5-9]|1[0-9])|1[1-9]|[2-9][0-9])[.].*MariaDB'`,
 		Create: insertID(mysql(mysqlBound+`INSERT INTO {table}
   (name, format, token, spent, claim, owner, fence, since, until, renewals, metadata)
-VALUES (?, 1, ?, '', ?, ?, LAST_INSERT_ID(NOW), NOW, NOW + ?, 0, ?)
+VALUES (?, `+mysqlCommits+`, ?, '', ?, ?, LAST_INSERT_ID(NOW), NOW, NOW + ?, 0, ?)
 ON DUPLICATE KEY UPDATE fence = fence + CAST(LAST_INSERT_ID(0) AS SIGNED)`,
 			Key, Token, Claim, Owner, TTL, Metadata)),
 		Acquire: insertID(mysql(mysqlBound+`UPDATE {table}
 SET fence = LAST_INSERT_ID(GREATEST(fence + 1, NOW)), token = ?, claim = ?, owner = ?, since = NOW, until = NOW + ?,
   renewals = 0, metadata = ?
-WHERE name = ? AND format = 1 AND spent <> ? AND fence = ? AND renewals = ? AND token = ?`,
+WHERE @@autocommit AND name = ? AND format = 1 AND spent <> ? AND fence = ? AND renewals = ? AND token = ?`,
 			Token, Claim, Owner, TTL, Metadata, Key, Token, SeenFence, SeenRenewals, SeenToken)),
 		Renew: mysql(mysqlBound+`UPDATE {table} SET until = GREATEST(until, NOW + ?), renewals = renewals + 1
 WHERE name = ? AND format = 1 AND token = ? AND fence = ? AND until > NOW`,
@@ -101,13 +101,17 @@ WHERE name = ? AND format = 1 AND token <> '' AND fence = ? AND until > NOW FOR 
 var mysqlTake = strings.NewReplacer(
 	"FREE", mysqlFree, "MINE", "(token = VALUES(token) AND format = 1 AND fence > 0 OR "+mysqlFree+")",
 ).Replace(`INSERT INTO {table} (name, format, token, spent, owner, fence, since, until, renewals, metadata)
-VALUES (?, 1, ?, '', ?, NOW, NOW, NOW + ?, 0, ?)
+VALUES (?, ` + mysqlCommits + `, ?, '', ?, NOW, NOW, NOW + ?, 0, ?)
 ON DUPLICATE KEY UPDATE fence = IF(FREE, GREATEST(fence + 1, VALUES(since)), fence),
   since = IF(FREE, VALUES(since), since), token = IF(FREE, VALUES(token), token),
   owner = IF(MINE, VALUES(owner), owner), metadata = IF(MINE, VALUES(metadata), metadata),
   renewals = IF(MINE, renewals + 1, renewals), until = IF(MINE, GREATEST(until, VALUES(until)), until)
 RETURNING token = ? AND format = 1 AND fence > 0, name, format, token, spent, owner, fence, since, until - NOW, FALSE,
   0, 0, renewals, metadata`)
+
+// mysqlCommits is the format of a row, and an error on a connection whose statements are not committed one by one: what
+// it acquired nobody else would see.
+const mysqlCommits = "IF(@@autocommit, 1, NULL)"
 
 // mysqlFree is the condition that a row can be taken.
 const mysqlFree = "(format = 1 AND fence > 0 AND spent <> VALUES(token) AND LOCATE(VALUES(token), late) = 0 " +

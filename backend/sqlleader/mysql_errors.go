@@ -54,7 +54,7 @@ var mysqlKinds = map[int]backend.Kind{
 	3159: backend.Denied,        // TLS required
 	4151: backend.Denied,        // account locked
 	1046: backend.Misconfigured, // no database selected
-	1048: backend.Misconfigured, // an empty string that counts as NULL
+	1048: backend.Misconfigured, // NULL for a column: see mysqlCommits; or an empty string that counts as NULL
 	1049: backend.Misconfigured, // no such database
 	1054: backend.Misconfigured, // no such column
 	1064: backend.Misconfigured, // syntax
@@ -77,7 +77,7 @@ func mysqlHint(number int) string {
 	case 1290, 1792, 1836:
 		return "this is a replica, or read-only by its settings: connect to the primary"
 	case 1048:
-		return "take EMPTY_STRING_IS_NULL out of the session's sql_mode"
+		return "the session needs autocommit on, and no EMPTY_STRING_IS_NULL in its sql_mode"
 	}
 	return ""
 }
