@@ -3,8 +3,6 @@ package k8sleader
 import (
 	"context"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/goleader/leader/backend"
 )
 
@@ -22,7 +20,7 @@ func (b *Backend) Abandon(ctx context.Context, req backend.Request) error {
 			return err
 		}
 		err = b.spend(ctx, req, v)
-		deleted := apierrors.IsNotFound(err) && v.state != nil
+		deleted := isMissing(err) && v.state != nil
 		if err == nil || try == conflictRetries || !isConflict(err) && !deleted {
 			return err
 		}
@@ -39,7 +37,7 @@ func (b *Backend) spend(ctx context.Context, req backend.Request, v view) error 
 	}
 	switch {
 	case v.tenure == held && v.token == req.Token:
-		return b.free(ctx, v.term(), 0)
+		return b.free(ctx, v.term(), v.stamp, 0)
 	case v.taken(), v.spent == req.Token:
 		return nil
 	}
@@ -74,7 +72,7 @@ func (b *Backend) Break(ctx context.Context, key string, fence uint64) error {
 		switch {
 		case err == nil:
 			return nil
-		case apierrors.IsNotFound(err):
+		case isMissing(err):
 			return backend.ErrConflict
 		case !isConflict(err) || try == conflictRetries:
 			return err

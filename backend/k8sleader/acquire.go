@@ -8,7 +8,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/goleader/leader/backend"
@@ -26,7 +25,7 @@ func (b *Backend) TryAcquire(ctx context.Context, req backend.Request) (backend.
 	name := objectName(req.Key)
 	v, known := b.memory.recall(name)
 	// A holder that was not followed has most likely renewed since.
-	expired := v.state != nil && v.tenure != free && !v.taken() && b.watches.follows(name)
+	expired := v.expired() && b.watches.follows(name)
 	if known && (v.state == nil || v.tenure == free || expired) {
 		return b.acquire(ctx, req, v)
 	}
@@ -45,7 +44,7 @@ func (b *Backend) acquire(ctx context.Context, req backend.Request, v view) (bac
 		switch {
 		case err == nil:
 			return l, nil
-		case apierrors.IsNotFound(err) && v.state != nil: // deleted meanwhile
+		case isMissing(err) && v.state != nil: // deleted meanwhile
 		case !isConflict(err):
 			return nil, err
 		}

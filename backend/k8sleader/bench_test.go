@@ -134,7 +134,7 @@ func (r *rawLease) release(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	body, err := ending(s.term(), newStamp(""), 0).encode()
+	body, err := ending(s.term(), s.stamp, 0).encode()
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/goleader/leader"
+	"github.com/goleader/leader/backend"
 )
 
 const (
@@ -126,6 +127,32 @@ func (r *reign) started(name string, cancel func(), running *sync.WaitGroup) *po
 	})}
 	r.t.Cleanup(p.stop)
 	return p
+}
+
+// Client-go compares times in whole seconds. It must not count from before a renewal, or a release that keeps the key,
+// because that came in the same second.
+func TestBackend_ClientGo_CountsFromTheLastChange(t *testing.T) {
+	for name, last := range map[string]func(t testing.TB, lease backend.Lease){
+		"renewal": func(t testing.TB, lease backend.Lease) { renew(t, lease, controllerLease) },
+		"release": func(t testing.TB, lease backend.Lease) { release(t, lease, controllerLease) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := sharedCluster(t)
+			b := c.open(t)
+			inspect(t, b, controllerName) // so that there is a connection
+			time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second)))
+			lease := win(t, b, request(controllerName, controllerLease))
+			r := &reign{t: t, leaders: map[string]bool{}}
+			r.oldPod(c, "old", true)
+			time.Sleep(controllerLease * 2 / 5) // it sees the acquisition, and the second is not over
+			sent := time.Now()
+			last(t, lease)
+			eventually(t, "client-go leads", func() bool { return r.count() > 0 })
+			if took := time.Since(sent); took < controllerLease {
+				t.Errorf("client-go led %v after the last change of a lease of %v", took, controllerLease)
+			}
+		})
+	}
 }
 
 func TestCampaign_ReplacesClientGo_InARollingUpdateOnOneLease(t *testing.T) {

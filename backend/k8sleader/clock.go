@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/goleader/leader/backend"
@@ -52,7 +51,7 @@ func (b *Backend) serverTime(ctx context.Context, key string) (least, most time.
 	}
 	asked, a := ask(ctx)
 	_, err = b.api.leases.Get(asked, recordName(key), metav1.GetOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err != nil && !isMissing(err) {
 		return time.Time{}, time.Time{}, b.failed(asked, "get", err)
 	}
 	b.clock.note(a)

@@ -76,8 +76,12 @@
 // A Lease whose holder wrote none of our annotations, or wrote after them, belongs to a foreign holder, such as a
 // controller with client-go's leaderelection. It is respected in the same way: until its spec has been unchanged for
 // leaseDurationSeconds. Client-go in turn respects our Leases. So a controller moves to this package in a rolling update
-// with the same name and namespace, and old and new pods exclude each other. Their identities have to differ.
+// with the same name and namespace, and old and new pods exclude each other. Their identities have to differ, and if
+// client-go is older than v0.27, which counts its own LeaseDuration, our lease time must not be longer than that.
 // [Backend.Break] works on a foreign holder too, but client-go notices only when somebody else has the Lease.
+//
+// Client-go compares times in whole seconds. So a renewal in the second of the last one shows a second more than its time
+// in leaseDurationSeconds.
 //
 // # Groups
 //

@@ -64,6 +64,7 @@ func kindOfStatus(code int) backend.Kind {
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
 		return backend.Denied
 	case code == http.StatusConflict, code == http.StatusTooManyRequests, code == http.StatusRequestTimeout,
+		code == http.StatusGone, // a watch or a page of a list that began too long ago
 		code >= http.StatusInternalServerError:
 		return backend.Unavailable
 	case code >= http.StatusBadRequest: // NotFound is that of the namespace, or of the API; an object's is handled.
@@ -75,6 +76,12 @@ func kindOfStatus(code int) backend.Kind {
 // isChanged reports whether the object is no longer what a conditioned write expected, or may be.
 func isChanged(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsInvalid(err) || apierrors.IsAlreadyExists(err)
+}
+
+// isMissing reports whether the API server says that there is no such object. A proxy before it says so in other words,
+// and knows nothing of objects.
+func isMissing(err error) bool {
+	return apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err)
 }
 
 // isConflict reports whether the object has surely changed.

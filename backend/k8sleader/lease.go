@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/goleader/leader/backend"
 )
 
@@ -49,7 +47,7 @@ func (l *lease) Renew(ctx context.Context, ttl time.Duration) error {
 	known := l.alive()
 	if !time.Now().Before(known.end) {
 		// Others may have seen it expire, so it has to be over for everybody.
-		if err := l.backend.free(ctx, l.term, 0); err != nil {
+		if err := l.backend.free(ctx, l.term, known.stamp, 0); err != nil {
 			return err
 		}
 		return backend.ErrLost
@@ -82,10 +80,11 @@ func (l *lease) Release(ctx context.Context, keep time.Duration) error {
 		l.loss.stop()
 	}
 	l.mu.Unlock()
-	if !time.Now().Before(l.alive().end) {
+	known := l.alive()
+	if !time.Now().Before(known.end) {
 		keep = 0
 	}
-	return l.backend.free(ctx, l.term, keep)
+	return l.backend.free(ctx, l.term, known.stamp, keep)
 }
 
 func (l *lease) alive() life {
@@ -100,11 +99,11 @@ func (b *Backend) renew(ctx context.Context, t term, known life, ttl time.Durati
 	for try := 0; ; try++ {
 		sent := time.Now()
 		lasts := max(ttl, known.end.Sub(sent))
-		s, err := b.patch(ctx, t.name, renewal(t, known.stamp, newStamp(known.stamp), lasts))
+		s, err := b.patch(ctx, t.name, renewal(t, known.stamp, lasts))
 		switch {
 		case err == nil:
 			return life{stamp: s.stamp, end: time.Now().Add(lasts), rv: s.rv}, nil
-		case apierrors.IsNotFound(err):
+		case isMissing(err):
 			return life{}, backend.ErrLost
 		case !isChanged(err) || try == conflictRetries:
 			return life{}, err
@@ -120,20 +119,20 @@ func (b *Backend) renew(ctx context.Context, t term, known life, ttl time.Durati
 		}
 		renewed := life{stamp: v.stamp, end: time.Now().Add(v.ttl), rv: v.rv}
 		// A renewal that came after the first look began after this call did, and is as good as its own.
-		if looked && v.ttl >= ttl {
+		if looked && v.stamp != known.stamp && v.ttl >= ttl {
 			return renewed, nil
 		}
 		known, looked = renewed, true
 	}
 }
 
-// free ends a term, or keeps its key for a time. It is nil also if the term is over already.
-func (b *Backend) free(ctx context.Context, t term, keep time.Duration) error {
-	o := ending(t, newStamp(""), keep)
+// free ends a term with the stamp that is known, or keeps its key for a time. It is nil also if the term is over already.
+func (b *Backend) free(ctx context.Context, t term, stamp string, keep time.Duration) error {
+	o := ending(t, stamp, keep)
 	for try := 0; ; try++ {
 		_, err := b.patch(ctx, t.name, o)
 		switch {
-		case err == nil, apierrors.IsNotFound(err):
+		case err == nil, isMissing(err):
 			return nil
 		case !isChanged(err) || try == conflictRetries:
 			return err
@@ -145,9 +144,9 @@ func (b *Backend) free(ctx context.Context, t term, keep time.Duration) error {
 		case v.state == nil:
 			return nil
 		case t.holds(v.state):
-			o = ending(t, newStamp(v.stamp), keep)
+			o = ending(t, v.stamp, keep)
 		case v.tenure == kept && v.spent == t.token && v.taken():
-			o = keeping(t, v.stamp, newStamp(v.stamp), keep)
+			o = keeping(t, v.stamp, keep)
 		default:
 			return nil
 		}

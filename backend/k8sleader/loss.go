@@ -105,7 +105,7 @@ func (s *loss) follow(ctx context.Context) (over bool, err error) {
 	for {
 		v, err := f.now(ctx)
 		if err != nil {
-			return backend.KindOf(err) == backend.Misconfigured, err
+			return errors.Is(err, errUnreadable), err
 		}
 		alive := s.lease.alive()
 		// What was read before the lease was granted says nothing about it.

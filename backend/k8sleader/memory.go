@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// rememberMost is how many objects a backend remembers before it forgets those of which nobody asked for a while.
-	rememberMost = 10_000
-	rememberFor  = 10 * time.Minute
+	// rememberAll is how many objects a backend remembers before it forgets those of which nobody asked for a while.
+	rememberAll = 10_000
+	rememberFor = 10 * time.Minute
 
 	// A record that the server's own times show to be older than this many leases and a minute may be taken at first
 	// sight. The minute is for the clocks of several API servers.
@@ -23,19 +23,21 @@ const (
 type memory struct {
 	mu     sync.Mutex
 	sights map[string]*sight // by the name of the object
+	most   int               // how many sights there may be before old ones are looked for
 }
 
 // sight is what was seen of one object.
 type sight struct {
 	state *state // the newest, nil if the object is gone
+	known bool   // state is what was heard last, and not in doubt
 	rv    uint64
-	at    time.Time // when the newest state arrived
+	at    time.Time // when that was heard, or put in doubt
 	life  string
 	first time.Time // when the life arrived for the first time
 	used  time.Time
 }
 
-func newMemory() *memory { return &memory{sights: map[string]*sight{}} }
+func newMemory() *memory { return &memory{sights: map[string]*sight{}, most: rememberAll} }
 
 // view is a state and how long its lease may still last.
 type view struct {
@@ -43,6 +45,9 @@ type view struct {
 
 	remaining time.Duration
 }
+
+// expired reports whether somebody had the Lease whose time is over.
+func (v view) expired() bool { return v.state != nil && v.tenure != free && v.remaining <= 0 }
 
 // taken reports whether somebody has the Lease.
 func (v view) taken() bool { return v.state != nil && v.tenure != free && v.remaining > 0 }
@@ -79,7 +84,7 @@ func (m *memory) newest(s *state) view {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, ok := m.sights[s.object.Name]
-	if !ok || e.at.IsZero() || e.rv < s.rv {
+	if !ok || !e.known || e.rv < s.rv {
 		return view{state: s, remaining: s.ttl}
 	}
 	return e.view(now)
@@ -101,7 +106,7 @@ func (m *memory) gone(name string, a *answer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e := m.entry(name, now); !e.at.After(a.sent) {
-		e.state, e.life, e.at = nil, "", now
+		e.state, e.known, e.life, e.at = nil, true, "", now
 	}
 }
 
@@ -111,7 +116,7 @@ func (m *memory) toldGone(name string, rv uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e := m.entry(name, now); rv > e.rv {
-		e.state, e.life, e.at, e.rv = nil, "", now, rv
+		e.state, e.known, e.life, e.at, e.rv = nil, true, "", now, rv
 	}
 }
 
@@ -121,7 +126,7 @@ func (m *memory) recall(name string) (v view, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, ok := m.sights[name]
-	if !ok || e.at.IsZero() {
+	if !ok || !e.known {
 		return view{}, false
 	}
 	e.used = now
@@ -133,7 +138,7 @@ func (m *memory) doubt(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e, ok := m.sights[name]; ok {
-		e.state, e.at = nil, time.Time{}
+		e.state, e.known, e.at = nil, false, time.Now()
 	}
 }
 
@@ -141,7 +146,7 @@ func (m *memory) doubt(name string) {
 func (m *memory) entry(name string, now time.Time) *sight {
 	e, ok := m.sights[name]
 	if !ok {
-		if len(m.sights) >= rememberMost {
+		if len(m.sights) >= m.most {
 			m.forget(now)
 		}
 		e = &sight{}
@@ -151,19 +156,15 @@ func (m *memory) entry(name string, now time.Time) *sight {
 	return e
 }
 
-// forget makes room. A forgotten sight costs a dead holder's successor another lease at most. m.mu is held.
+// forget makes room, and looks for it the next time when there are twice as many. To forget one that is in use could let
+// a dead holder's lease never end. m.mu is held.
 func (m *memory) forget(now time.Time) {
 	for name, e := range m.sights {
 		if now.Sub(e.used) > rememberFor {
 			delete(m.sights, name)
 		}
 	}
-	for name := range m.sights {
-		if len(m.sights) < rememberMost {
-			return
-		}
-		delete(m.sights, name)
-	}
+	m.most = max(rememberAll, 2*len(m.sights))
 }
 
 // see takes a newer state.
@@ -171,7 +172,7 @@ func (e *sight) see(s *state, now time.Time) {
 	if life := s.life(); life != e.life {
 		e.life, e.first = life, now
 	}
-	e.state, e.rv, e.at = s, s.rv, now
+	e.state, e.known, e.rv, e.at = s, true, s.rv, now
 }
 
 func (e *sight) view(now time.Time) view {

@@ -2,6 +2,7 @@ package k8sleader
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -72,10 +73,10 @@ func read(object *coordinationv1.Lease) (*state, error) {
 	}
 	notes := object.Annotations
 	if notes[formatKey] != "" {
-		if major, _, _ := strings.Cut(notes[formatKey], "."); major != format {
-			return nil, unreadable(object, formatKey, notes[formatKey])
+		if err := checkFormat(object); err != nil {
+			return nil, err
 		}
-		if s.fence, err = strconv.ParseUint(notes[fenceKey], 10, 64); err != nil {
+		if s.fence, err = strconv.ParseUint(notes[fenceKey], 10, 63); err != nil {
 			return nil, unreadable(object, fenceKey, notes[fenceKey])
 		}
 		s.spent = notes[spentKey]
@@ -119,10 +120,12 @@ func (s *state) readHolder() error {
 	return nil
 }
 
+var errUnreadable = errors.New("cannot be read")
+
 // unreadable is the error for a record that this release cannot read.
 func unreadable(object *coordinationv1.Lease, name, value string) error {
-	return backend.WithKind(fmt.Errorf("lease %s/%s: %s is %q, which cannot be read",
-		object.Namespace, object.Name, name, value), backend.Misconfigured)
+	return backend.WithKind(fmt.Errorf("lease %s/%s: %s is %q, which %w",
+		object.Namespace, object.Name, name, value, errUnreadable), backend.Misconfigured)
 }
 
 // life identifies the record and the last sign of life in it. While it does not change, nobody has renewed.

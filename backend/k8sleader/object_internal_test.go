@@ -98,13 +98,35 @@ func TestMemory_DoubtKeepsSinceWhenALifeWasSeen(t *testing.T) {
 	}
 }
 
-func TestMemory_IsBounded(t *testing.T) {
+func TestMemory_ForgetsWhatNobodyAskedForInAWhile(t *testing.T) {
 	m := newMemory()
-	for i := range 2*rememberMost + 10 {
-		m.told(mustRead(t, heldObject("a"+strconv.Itoa(i), 5, "x", stamp1)))
+	see := func(kind string, n int) {
+		for i := range n {
+			m.told(mustRead(t, heldObject(kind+strconv.Itoa(i), 5, "x", stamp1)))
+		}
 	}
-	if len(m.sights) > rememberMost {
-		t.Errorf("%d objects are remembered", len(m.sights))
+	see("old", rememberAll)
+	for _, e := range m.sights {
+		e.used = time.Now().Add(-2 * rememberFor)
+	}
+	see("new", 1)
+	if len(m.sights) != 1 {
+		t.Errorf("%d objects are remembered, want 1", len(m.sights))
+	}
+	see("new", 3*rememberAll)
+	if v, known := m.recall("new0"); !known || v.state == nil || len(m.sights) != 3*rememberAll {
+		t.Errorf("what is in use was forgotten: %d objects are remembered, want %d", len(m.sights), 3*rememberAll)
+	}
+}
+
+func TestMemory_AnAnswerFromBeforeADoubtIsNoDeletion(t *testing.T) {
+	m := newMemory()
+	asked := &answer{sent: time.Now()}
+	m.note(mustRead(t, heldObject("a", 5, "x", stamp1)), &answer{sent: time.Now()})
+	m.doubt("a")
+	m.gone("a", asked)
+	if v, known := m.recall("a"); known {
+		t.Errorf("known, as %+v", v)
 	}
 }
 

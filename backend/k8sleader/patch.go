@@ -69,31 +69,42 @@ func testTerm(t term) operations {
 		test(identityPath, t.identity)
 }
 
-// last is how long something lasts from now.
-func (o operations) last(d time.Duration, stamp string) operations {
+// last is how long something lasts from now. Client-go, which compares times in whole seconds, counts from the first
+// stamp that it saw in a second, so the later ones show one second more.
+func (o operations) last(d time.Duration, old string) operations {
+	stamp := newStamp(old)
+	shown := seconds(d)
+	if wholeSecond(stamp) == wholeSecond(old) {
+		shown++
+	}
 	return o.
 		set(noted(renewedKey), stamp).
 		set(renewedPath, stamp).
 		set(noted(ttlKey), d.String()).
-		set(secondsPath, seconds(d))
+		set(secondsPath, shown)
+}
+
+func wholeSecond(stamp string) string {
+	second, _, _ := strings.Cut(stamp, ".")
+	return second
 }
 
 // renewal moves the end to ttl from now, unless another renewal has come between.
-func renewal(t term, old, stamp string, ttl time.Duration) operations {
-	return testTerm(t).test(renewedPath, old).last(ttl, stamp)
+func renewal(t term, old string, ttl time.Duration) operations {
+	return testTerm(t).test(renewedPath, old).last(ttl, old)
 }
 
-// ending frees the Lease, or keeps it for a time.
-func ending(t term, stamp string, keep time.Duration) operations {
+// ending frees the Lease, or keeps it for a time if its renewTime is still the old one.
+func ending(t term, old string, keep time.Duration) operations {
 	o := testTerm(t).remove(noted(tokenKey)).set(noted(spentKey), t.token)
 	if keep <= 0 {
 		return o.remove(identityPath)
 	}
-	return o.set(noted(keptKey), "true").last(keep, stamp)
+	return o.test(renewedPath, old).set(noted(keptKey), "true").last(keep, old)
 }
 
 // keeping changes for how long a Lease is kept that the term has released.
-func keeping(t term, old, stamp string, keep time.Duration) operations {
+func keeping(t term, old string, keep time.Duration) operations {
 	o := operations{}.
 		test(noted(formatKey), format).
 		test(noted(keptKey), "true").
@@ -103,7 +114,7 @@ func keeping(t term, old, stamp string, keep time.Duration) operations {
 	if keep <= 0 {
 		return o.remove(identityPath)
 	}
-	return o.last(keep, stamp)
+	return o.last(keep, old)
 }
 
 // newStamp is a renewTime that differs from the last one. It is this process's time, which nobody compares.

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -110,19 +109,14 @@ func (b *Backend) DeleteRecord(ctx context.Context, r backend.Record) error {
 		return err
 	}
 	for try := 0; ; try++ {
-		asked, a := ask(ctx)
-		object, err := b.api.leases.Get(asked, recordName(r.Key), metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
+		stored, now, err := b.stored(ctx, recordName(r.Key))
+		if err != nil || stored == nil {
+			return err
 		}
-		if err != nil {
-			return b.failed(asked, "get", err)
-		}
-		stored := object.Annotations[versionKey]
-		if stored != r.Version && !isOver(stored, a.date) {
+		if version := stored.Annotations[versionKey]; version != r.Version && !isOver(version, now) {
 			return backend.ErrConflict
 		}
-		if err = b.deleteRecord(ctx, object); err == nil || !isConflict(err) || try == conflictRetries {
+		if err = b.deleteRecord(ctx, stored); err == nil || !isConflict(err) || try == conflictRetries {
 			return err
 		}
 	}
@@ -152,6 +146,21 @@ func (b *Backend) newRecord(r backend.Record, end time.Time) *coordinationv1.Lea
 	return object
 }
 
+// stored reads the object of a record, nil if there is none, and the server's time.
+func (b *Backend) stored(ctx context.Context, name string) (object *coordinationv1.Lease, now time.Time, err error) {
+	asked, a := ask(ctx)
+	object, err = b.api.leases.Get(asked, name, metav1.GetOptions{})
+	switch {
+	case isMissing(err):
+		return nil, a.date, nil
+	case err != nil:
+		return nil, time.Time{}, b.failed(asked, "get", err)
+	case object.Labels[kindLabel] != recordKind:
+		return nil, time.Time{}, unreadable(object, kindLabel, object.Labels[kindLabel])
+	}
+	return object, a.date, checkFormat(object)
+}
+
 // createRecord stores a record that must not exist.
 func (b *Backend) createRecord(ctx context.Context, object *coordinationv1.Lease) error {
 	asked, _ := ask(ctx)
@@ -159,24 +168,28 @@ func (b *Backend) createRecord(ctx context.Context, object *coordinationv1.Lease
 	if !apierrors.IsAlreadyExists(err) {
 		return b.failed(asked, "create", err)
 	}
-	asked, a := ask(ctx)
-	stored, err := b.api.leases.Get(asked, object.Name, metav1.GetOptions{})
+	stored, now, err := b.stored(ctx, object.Name)
 	switch {
-	case apierrors.IsNotFound(err):
-		return backend.ErrConflict
 	case err != nil:
-		return b.failed(asked, "get", err)
-	case stored.Labels[kindLabel] != recordKind:
-		return unreadable(stored, kindLabel, stored.Labels[kindLabel])
-	case !isOver(stored.Annotations[versionKey], a.date):
+		return err
+	case stored == nil:
+		return backend.ErrConflict
+	case sameVersion(stored, object):
+		return nil
+	case !isOver(stored.Annotations[versionKey], now):
 		return backend.ErrConflict
 	}
 	object.ResourceVersion = stored.ResourceVersion
 	asked, _ = ask(ctx)
-	if _, err = b.api.leases.Update(asked, object, metav1.UpdateOptions{FieldManager: fieldManager}); gone(err) {
-		return backend.ErrConflict
+	_, err = b.api.leases.Update(asked, object, metav1.UpdateOptions{FieldManager: fieldManager})
+	if !apierrors.IsConflict(err) && !isMissing(err) {
+		return b.failed(asked, "update", err)
 	}
-	return b.failed(asked, "update", err)
+	stored, _, err = b.stored(ctx, object.Name)
+	if err == nil && !sameVersion(stored, object) {
+		err = backend.ErrConflict
+	}
+	return err
 }
 
 // replaceRecord stores a record in the place of one with a version.
@@ -193,20 +206,25 @@ func (b *Backend) replaceRecord(ctx context.Context, object *coordinationv1.Leas
 	asked, _ := ask(ctx)
 	options := metav1.PatchOptions{FieldManager: fieldManager}
 	_, err = b.api.leases.Patch(asked, object.Name, types.JSONPatchType, body, options)
-	if err == nil || !isChanged(err) && !apierrors.IsNotFound(err) {
+	if err == nil || !isChanged(err) && !isMissing(err) {
 		return b.failed(asked, "patch", err)
 	}
-	asked, _ = ask(ctx)
-	stored, failed := b.api.leases.Get(asked, object.Name, metav1.GetOptions{})
+	stored, _, failed := b.stored(ctx, object.Name)
 	switch {
-	case apierrors.IsNotFound(failed):
-		return backend.ErrConflict
 	case failed != nil:
-		return b.failed(asked, "get", failed)
-	case stored.Annotations[versionKey] == version: // so it is refused for another reason
+		return failed
+	case sameVersion(stored, object):
+		return nil
+	case stored != nil && stored.Annotations[versionKey] == version: // so it is refused for another reason
 		return b.failed(asked, "patch", err)
 	}
 	return backend.ErrConflict
+}
+
+// sameVersion reports whether a write that met another version met itself: the client repeats one when the server asks
+// for that, though it may have been applied.
+func sameVersion(stored, object *coordinationv1.Lease) bool {
+	return stored != nil && stored.Annotations[versionKey] == object.Annotations[versionKey]
 }
 
 // deleteRecord deletes an object as it was read; a missing one is no error.
@@ -216,24 +234,29 @@ func (b *Backend) deleteRecord(ctx context.Context, object *coordinationv1.Lease
 	}}
 	asked, _ := ask(ctx)
 	err := b.api.leases.Delete(asked, object.Name, options)
-	if apierrors.IsNotFound(err) {
+	if isMissing(err) {
 		return nil
 	}
 	return b.failed(asked, "delete", err)
 }
 
-// gone reports whether an update found another version, or nothing.
-func gone(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }
+// checkFormat refuses the records of other releases.
+func checkFormat(object *coordinationv1.Lease) error {
+	if major, _, _ := strings.Cut(object.Annotations[formatKey], "."); major != format {
+		return unreadable(object, formatKey, object.Annotations[formatKey])
+	}
+	return nil
+}
 
 // readRecord decodes an object of a set. ok is false for one that is not of it.
 func readRecord(object *coordinationv1.Lease, prefix string, now time.Time) (r backend.Record, ok bool, err error) {
-	notes := maps.Clone(object.Annotations)
+	notes := object.Annotations
 	key := notes[keyKey]
 	if setOf(key) != prefix || recordName(key) != object.Name {
 		return backend.Record{}, false, nil
 	}
-	if major, _, _ := strings.Cut(notes[formatKey], "."); major != format {
-		return backend.Record{}, false, unreadable(object, formatKey, notes[formatKey])
+	if err := checkFormat(object); err != nil {
+		return backend.Record{}, false, err
 	}
 	end, err := endOf(notes[versionKey])
 	if err != nil {

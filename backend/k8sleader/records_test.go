@@ -81,6 +81,28 @@ func TestBackend_Record_IsNotDisturbedByAStrangersAnnotation(t *testing.T) {
 	}
 }
 
+func TestBackend_Record_OfAnotherMajorVersionIsLeftAlone(t *testing.T) {
+	c := sharedCluster(t)
+	b := c.open(t)
+	r := put(t, b, backend.Record{Key: "job!run/1", TTL: brief})
+	list, err := c.leases.List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) != 1 {
+		t.Fatal(err)
+	}
+	name := list.Items[0].Name
+	c.edit(t, name, func(lease *coordinationv1.Lease) { lease.Annotations[note("format")] = "2" })
+	time.Sleep(brief + 2*time.Second) // its end
+	version := c.get(t, name).ResourceVersion
+	_, err = b.PutRecord(t.Context(), backend.Record{Key: r.Key})
+	misconfigured(t, "PutRecord of a new one", err)
+	_, err = b.PutRecord(t.Context(), backend.Record{Key: r.Key, Version: "x.0"})
+	misconfigured(t, "PutRecord of another version", err)
+	misconfigured(t, "DeleteRecord", b.DeleteRecord(t.Context(), r))
+	if c.get(t, name).ResourceVersion != version {
+		t.Error("it was written")
+	}
+}
+
 func TestBackend_Records_RefuseOtherKeysAndTTLs(t *testing.T) {
 	b := sharedCluster(t).open(t)
 	for _, key := range []string{"job", "job!run", "job#0"} {

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -15,7 +14,7 @@ import (
 func (b *Backend) get(ctx context.Context, name string) (view, error) {
 	asked, a := ask(ctx)
 	object, err := b.api.leases.Get(asked, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	if isMissing(err) {
 		b.memory.gone(name, a)
 		return view{}, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -115,7 +116,7 @@ func (w *wire) RoundTrip(request *http.Request) (*http.Response, error) {
 		w.writes.Add(1)
 	}
 	if err := w.before.run(request); err != nil {
-		return nil, err
+		return answered(err)
 	}
 	response, err := w.next.RoundTrip(request)
 	if err != nil {
@@ -123,10 +124,37 @@ func (w *wire) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	w.replies.Add(1)
 	if err := w.after.run(request); err != nil {
-		return nil, errors.Join(err, response.Body.Close())
+		return answered(errors.Join(err, response.Body.Close()))
 	}
 	return response, nil
 }
+
+// instead is an answer that a hook gives in the place of the server.
+type instead struct{ response *http.Response }
+
+func (*instead) Error() string { return "answered by something before the server" }
+
+func answered(err error) (*http.Response, error) {
+	if i, ok := errors.AsType[*instead](err); ok {
+		return i.response, nil
+	}
+	return nil, err
+}
+
+// answer is what something before the server says to a request.
+func answer(request *http.Request, status int, body io.ReadCloser) *instead {
+	content := "text/plain"
+	if status == http.StatusOK {
+		content = "application/json"
+	}
+	return &instead{&http.Response{
+		StatusCode: status, Request: request, Body: body, ContentLength: -1,
+		Header: http.Header{"Content-Type": {content}},
+	}}
+}
+
+// page is a body of text.
+func page(text string) io.ReadCloser { return io.NopCloser(strings.NewReader(text)) }
 
 // CloseIdleConnections closes those of the transport below.
 func (w *wire) CloseIdleConnections() {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/goleader/leader/backend"
 )
@@ -90,7 +89,7 @@ func (b *Backend) takeSlot(ctx context.Context, req backend.Request, g *group, a
 		}
 		a.slot = i
 		l, err := b.take(ctx, slotRequest(req, i), g.slots[i])
-		deleted := apierrors.IsNotFound(err) && g.slots[i].state != nil
+		deleted := isMissing(err) && g.slots[i].state != nil
 		if err != nil && !isConflict(err) && !deleted {
 			if isRefusal(err) {
 				a.slot = noSlot

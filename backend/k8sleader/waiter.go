@@ -35,8 +35,8 @@ func (b *Backend) AwaitRelease(ctx context.Context, key, seen string) error {
 	}
 }
 
-// Watch yields the holder, and again after each change. It watches the Lease, and looks by itself when a lease expires,
-// which the server does not notice.
+// Watch yields the holder, and again after each change. It watches the Lease, and reads it when a lease has not been
+// renewed for its time, which the server does not notice.
 func (b *Backend) Watch(ctx context.Context, key string) iter.Seq2[backend.Holder, error] {
 	return func(yield func(backend.Holder, error) bool) {
 		if err := b.watch(ctx, objectName(key), yield); err != nil {
@@ -58,6 +58,9 @@ func (b *Backend) watch(ctx context.Context, name string, yield func(backend.Hol
 	var last *backend.Holder
 	for {
 		v, err := f.now(ctx)
+		if err == nil && v.expired() && (last == nil || !last.Free()) {
+			v, err = b.get(ctx, name) // A watch may be silent because nothing comes through.
+		}
 		if err != nil {
 			return err
 		}

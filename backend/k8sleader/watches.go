@@ -17,9 +17,13 @@ import (
 // it anew each time would be waste.
 const linger = 5 * time.Second
 
+// shortest is how long a watch has to last for another one to be opened at once.
+const shortest = time.Second
+
 var (
 	errClosed      = errors.New("the backend is closed")
 	errWatchEnded  = errors.New("the server ended the watch")
+	errWatchCut    = errors.New("the server, or something before it, ends watches at once")
 	errInterrupted = errors.New("the watch was given up, because its connection may be dead")
 )
 
@@ -142,6 +146,7 @@ func (w *watches) deliver(ctx context.Context, t *topic) error {
 		return w.backend.failed(asked, "watch", err)
 	}
 	defer stream.Stop()
+	began := time.Now()
 	w.mu.Lock()
 	t.opened = true
 	t.tell()
@@ -149,6 +154,9 @@ func (w *watches) deliver(ctx context.Context, t *topic) error {
 	for {
 		select {
 		case event, ok := <-stream.ResultChan():
+			if !ok && time.Since(began) < shortest {
+				return errWatchCut
+			}
 			if !ok {
 				return errWatchEnded
 			}

@@ -31,7 +31,7 @@ tool_path() {
 		mkdir -p "$dir"
 		local new
 		new=$(mktemp -d "$dir/new.XXXXXX")
-		go build -C "$tools" -o "$new/" tool || return 1
+		go build -C "$tools" -o "$new/" tool || { rm -rf "$new" && return 1; }
 		mv "$new"/* "$dir/"
 		rmdir "$new"
 	fi
@@ -47,7 +47,7 @@ server_dir() {
 }
 
 # build_server makes the folder of a server once: it calls a function with a new empty folder, and keeps what that made
-# only if it succeeded.
+# only if it succeeded. errexit is off inside that function. Called once in a script.
 build_server() {
 	local dir new
 	dir=$(server_dir "$1")
@@ -58,11 +58,9 @@ build_server() {
 	echo "building $1 (once)"
 	mkdir -p "$(dirname "$dir")"
 	new=$(mktemp -d "$dir.XXXXXX")
-	if "$2" "$new"; then
-		mv "$new" "$dir"
-		echo "$dir"
-	else
-		rm -rf "$new"
-		return 1
-	fi
+	# shellcheck disable=SC2064 # The folder of now, whether it fails or is interrupted.
+	trap "rm -rf '$new'" EXIT
+	"$2" "$new" || return 1
+	[[ -d $dir ]] || mv "$new" "$dir" # Another run may have been faster.
+	echo "$dir"
 }

@@ -74,5 +74,5 @@ fi
 export RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive
 
 # The lists may be absent or older than the archive.
-"${install[@]}" || { apt-get update && "${install[@]}"; }
+"${install[@]}" || { apt-get update && "${install[@]}"; } || exit 1
 build

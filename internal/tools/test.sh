@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests of every module, or of the one given, with the race detector and in random order, over all failures,
 # and ends with one line for each module. GOTESTFLAGS are passed on to go test. Most tests wait for leases to end, so
-# several modules run at a time, JOBS says how many, and the
-# output is shown of those that fail. That of a single module is shown as it comes.
+# several modules run at a time, JOBS says how many, and the output is shown of those that fail. That of a single module
+# is shown as it comes, on file descriptor 3.
 
 source "$(dirname "$0")/lib.sh"
 
@@ -34,7 +34,7 @@ test_module() {
 	log=$logs/${module//\//-}
 	# shellcheck disable=SC2086 # one word per flag
 	(cd "$module" && "$gotestsum" --format=standard-quiet -- $flags ./...) 2>&1 |
-		tee "$log.log" >"${SHOW:-/dev/null}" || state=FAIL
+		tee "$log.log" >&3 || state=FAIL
 	[[ -n ${SHOW:-} || $state == ok ]] || cat "$log.log"
 	# gotestsum closes with "DONE 12 tests, 3 skipped, 1 failure in 2.5s".
 	closing=$(grep '^DONE ' "$log.log" | tail -n 1) || true
@@ -50,15 +50,19 @@ export -f test_module
 # Those that take longest come first, so that none is left over alone at the end.
 slow='consul|etcd|k8s|zk|sqltest'
 first=()
-then=()
-for module in $(modules "${1:-}"); do
+others=()
+list=$(modules "${1:-}")
+for module in $list; do
 	has_packages "$module" || continue
-	if [[ $module =~ $slow ]]; then first+=("$module"); else then+=("$module"); fi
+	if [[ $module =~ $slow ]]; then first+=("$module"); else others+=("$module"); fi
 done
+((${#first[@]} + ${#others[@]})) || { echo "no packages in ${list:-no module}" >&2 && exit 1; }
 
+exec 3>/dev/null
+[[ -z ${1:-} ]] || exec 3>&2
 failed=0
-printf '%s\n' ${first[@]+"${first[@]}"} ${then[@]+"${then[@]}"} |
-	SHOW=${1:+/dev/stderr} xargs -P "${JOBS:-2}" -I '{}' bash -c 'set -euo pipefail; test_module {}' || failed=1
+printf '%s\n' ${first[@]+"${first[@]}"} ${others[@]+"${others[@]}"} |
+	SHOW=${1:-} xargs -P "${JOBS:-2}" -I '{}' bash -c 'set -euo pipefail; test_module {}' || failed=1
 
 printf '\n'
 [[ -z $note ]] || echo "$note"
