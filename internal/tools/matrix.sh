@@ -18,7 +18,7 @@ for module in $list; do
 	has_packages "$module" || continue
 	packages=$(go list -C "$module" -f "$imports" ./... | sed -n 's,^\([^ ]*\) .*leader/backend/backendtest[] ].*,\1,p')
 	# shellcheck disable=SC2086 # import paths, one word each
-	[[ -z $packages ]] || go test -C "$module" -count=1 -timeout=15m -run Conformance $packages
+	[[ -z $packages ]] || go test -C "$module" -count=1 -timeout=15m -run 'Conformance$' $packages
 done
 
 go run ./internal/matrix -results "$LEADER_MATRIX" -out docs/backends.md

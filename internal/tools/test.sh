@@ -62,7 +62,7 @@ exec 3>/dev/null
 [[ -z ${1:-} ]] || exec 3>&2
 failed=0
 printf '%s\n' ${first[@]+"${first[@]}"} ${others[@]+"${others[@]}"} |
-	SHOW=${1:-} xargs -P "${JOBS:-2}" -I '{}' bash -c 'set -euo pipefail; test_module {}' || failed=1
+	SHOW=${1:-} xargs -P "${JOBS:-3}" -I '{}' bash -c 'set -euo pipefail; test_module {}' || failed=1
 
 printf '\n'
 [[ -z $note ]] || echo "$note"
