@@ -41,7 +41,7 @@ type Waiter interface {
 }
 
 // LossNotifier is a Lease that learns by itself that it is over. The channel is closed then; it need not be closed
-// after Release.
+// after Release. The engine asks for it when a lease is 10 ms old, so what it costs is not paid by short ones.
 type LossNotifier interface{ Lost() <-chan struct{} }
 
 // SlotAcquirer takes any free one of the slots 0 to n-1 of a group in one request. req.Key is the group's key; slot i of

@@ -18,8 +18,8 @@ func Always() leader.Elector { return Script(Elected()) }
 // is one whose name is not known.
 func Never(holder string) leader.Elector { return Script(HeldBy(holder)) }
 
-// Losing returns an elector that is elected at each attempt and loses each lease after that time, with
-// [leader.ErrTakenOver], unless it was released before. A Campaign on it leads again and again.
+// Losing returns an elector that is elected at each attempt and loses each lease after that time, or 10 ms if that is
+// longer, with [leader.ErrTakenOver], unless it was released before. A Campaign on it leads again and again.
 func Losing(after time.Duration) leader.Elector { return Script(LostAfter(after)) }
 
 // Script returns an elector whose attempts take one step each, whatever the name. The last step is repeated for ever.
