@@ -31,7 +31,7 @@ fi
 # test_module tests one module. Its output goes to a file as well, and its line of the summary to another.
 test_module() {
 	local module=$1 log state=ok begin=$SECONDS closing tests skipped
-	log=$logs/${module//\//-}
+	log=$logs/m-${module//\//-}
 	# shellcheck disable=SC2086 # one word per flag
 	(cd "$module" && "$gotestsum" --format=standard-quiet -- $flags ./...) 2>&1 |
 		tee "$log.log" >&3 || state=FAIL
