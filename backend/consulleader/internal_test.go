@@ -274,12 +274,16 @@ func TestSession_IsFreshByTheClockThatHasGoneOnMore(t *testing.T) {
 	if !s.fresh() {
 		t.Error("not fresh when it was just renewed")
 	}
-	s.renewed = beforeSleep(time.Now(), 2*reuse)
-	if time.Since(s.renewed) > reuse {
-		t.Skip("the machine is too slow")
-	}
-	if s.fresh() {
-		t.Error("fresh after a sleep that the monotonic clock has missed")
+	for { // again if this process was held up for so long that the monotonic clock alone says so
+		s.renewed = beforeSleep(time.Now(), 2*reuse)
+		fresh := s.fresh()
+		if time.Since(s.renewed) > reuse {
+			continue
+		}
+		if fresh {
+			t.Error("fresh after a sleep that the monotonic clock has missed")
+		}
+		return
 	}
 }
 

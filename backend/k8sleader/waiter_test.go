@@ -227,7 +227,9 @@ func lossOf(t *testing.T, harm func(c *cluster)) (noticed, again time.Duration) 
 	t.Helper()
 	const lease = 6 * time.Second
 	c := sharedCluster(t)
-	a, b := elector(t, c.open(t), "a", lease), elector(t, c.open(t), "b", lease)
+	held, leads := openWired(t, c)
+	contending, waits := openWired(t, c)
+	a, b := elector(t, held, "a", lease), elector(t, contending, "b", lease)
 	l, err := a.Acquire(t.Context(), "job")
 	if err != nil {
 		t.Fatal(err)
@@ -246,7 +248,7 @@ func lossOf(t *testing.T, harm func(c *cluster)) (noticed, again time.Duration) 
 			return nil
 		})
 	})
-	time.Sleep(500 * time.Millisecond) // for the watches to be open, and before the first renewal
+	eventually(t, "both watch", func() bool { return leads.watches.Load() > 0 && waits.watches.Load() > 0 })
 	began := time.Now()
 	harm(c)
 	select {

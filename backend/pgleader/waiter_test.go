@@ -234,7 +234,8 @@ func TestBackend_AwaitRelease_ClosesItsConnectionWhenNobodyWaits(t *testing.T) {
 	for range 2 {
 		ctx, cancel := context.WithCancel(t.Context())
 		wait := await(ctx, b, "a", holder(t, b, "a").Seen)
-		time.Sleep(5 * brief)
+		eventually(t, "the connection listens", func() bool { return d.owned(t, "listen") == 1 })
+		time.Sleep(5 * brief) // after which an unused one would be closed
 		if n := d.owned(t, "listen"); n != 1 {
 			t.Errorf("%d connections while somebody waits", n)
 		}
