@@ -13,6 +13,7 @@ import (
 
 	"github.com/goleader/leader"
 	"github.com/goleader/leader/backend"
+	"github.com/goleader/leader/internal/benchtest"
 	"github.com/goleader/leader/internal/testserver"
 )
 
@@ -22,56 +23,6 @@ const (
 	// microseconds.
 	bound = 2 * time.Second
 )
-
-// contest times the same work done in several ways. The ways take turns, so that whatever else the machine does hits
-// all of them.
-type contest struct {
-	names []string
-	ways  map[string]func(ctx context.Context) error
-}
-
-func (c *contest) add(name string, way func(ctx context.Context) error) {
-	if c.ways == nil {
-		c.ways = map[string]func(ctx context.Context) error{}
-	}
-	c.names = append(c.names, name)
-	c.ways[name] = way
-}
-
-// run does each way once per iteration, in blocks of ten in both orders, and returns the median of each.
-func (c *contest) run(b *testing.B) map[string]time.Duration {
-	b.Helper()
-	const block = 10
-	times := map[string][]time.Duration{}
-	order := slices.Clone(c.names)
-	for n := 0; b.Loop(); n++ {
-		if n%block != 0 {
-			continue
-		}
-		for _, name := range order {
-			for range block {
-				began := time.Now()
-				if err := c.ways[name](b.Context()); err != nil {
-					b.Fatal(name, err)
-				}
-				times[name] = append(times[name], time.Since(began))
-			}
-		}
-		slices.Reverse(order)
-	}
-	medians := map[string]time.Duration{}
-	for name, list := range times {
-		slices.Sort(list)
-		medians[name] = list[len(list)/2]
-		b.ReportMetric(float64(medians[name].Nanoseconds())/1e3, name+"-µs")
-	}
-	return medians
-}
-
-func ratio(b *testing.B, medians map[string]time.Duration, above, below string) {
-	b.Helper()
-	b.ReportMetric(float64(medians[above])/float64(medians[below]), above+"/"+below)
-}
 
 func benchClient(b *testing.B) *api.Client {
 	b.Helper()
@@ -131,8 +82,8 @@ func BenchmarkRun(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	var c contest
-	c.add("raw", func(ctx context.Context) error {
+	var c benchtest.Contest
+	c.Add("raw", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, bound)
 		defer cancel()
 		ok, answer, _, err := client.KV().Txn(api.KVTxnOps{
@@ -146,7 +97,7 @@ func BenchmarkRun(b *testing.B) {
 		_, _, err = client.KV().DeleteCAS(pair, writeOptions(ctx))
 		return err
 	})
-	c.add("driver", func(ctx context.Context) error {
+	c.Add("driver", func(ctx context.Context) error {
 		req := backend.Request{Key: "driver", Token: rand.Text(), Owner: "node-1", TTL: benchTTL}
 		lease, err := driver.TryAcquire(ctx, req)
 		if err != nil {
@@ -154,23 +105,23 @@ func BenchmarkRun(b *testing.B) {
 		}
 		return lease.Release(ctx, 0)
 	})
-	c.add("run", func(ctx context.Context) error {
+	c.Add("run", func(ctx context.Context) error {
 		r, err := elector.RunIfLeader(ctx, "run", nothing)
 		if err == nil && r.Outcome != leader.Elected {
 			err = errors.New("not elected")
 		}
 		return err
 	})
-	c.add("lock", func(context.Context) error {
+	c.Add("lock", func(context.Context) error {
 		if _, err := lock.Lock(nil); err != nil {
 			return err
 		}
 		return lock.Unlock()
 	})
-	medians := c.run(b)
-	ratio(b, medians, "driver", "raw")
-	ratio(b, medians, "run", "raw")
-	ratio(b, medians, "run", "lock")
+	medians := c.Run(b)
+	benchtest.Ratio(b, medians, "driver", "raw")
+	benchtest.Ratio(b, medians, "run", "raw")
+	benchtest.Ratio(b, medians, "run", "lock")
 }
 
 // BenchmarkSkip compares a run that is skipped, and a losing attempt, with the one read that they take, sent by the raw
@@ -184,30 +135,30 @@ func BenchmarkSkip(b *testing.B) {
 	}
 	other := benchDriver(b, client)
 	elector := benchElector(b, other)
-	var c contest
-	c.add("raw", func(ctx context.Context) error {
+	var c benchtest.Contest
+	c.Add("raw", func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, bound)
 		defer cancel()
 		_, _, err := client.KV().Get("leader/held", queryOptions(ctx))
 		return err
 	})
-	c.add("driver", func(ctx context.Context) error {
+	c.Add("driver", func(ctx context.Context) error {
 		req := backend.Request{Key: "held", Token: rand.Text(), Owner: "node-2", TTL: benchTTL}
 		if _, err := other.TryAcquire(ctx, req); !errors.Is(err, backend.ErrHeld) {
 			return errors.New("not refused")
 		}
 		return nil
 	})
-	c.add("skip", func(ctx context.Context) error {
+	c.Add("skip", func(ctx context.Context) error {
 		r, err := elector.RunIfLeader(ctx, "held", nothing)
 		if err == nil && r.Outcome == leader.Elected {
 			err = errors.New("elected")
 		}
 		return err
 	})
-	medians := c.run(b)
-	ratio(b, medians, "driver", "raw")
-	ratio(b, medians, "skip", "raw")
+	medians := c.Run(b)
+	benchtest.Ratio(b, medians, "driver", "raw")
+	benchtest.Ratio(b, medians, "skip", "raw")
 }
 
 // BenchmarkHandOff compares the time from a release to the waiter's lead with what it takes at least: the deletion, a

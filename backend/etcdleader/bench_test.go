@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
-	"slices"
 	"testing"
 	"time"
 
@@ -15,68 +14,9 @@ import (
 
 	"github.com/goleader/leader"
 	"github.com/goleader/leader/backend"
+	"github.com/goleader/leader/internal/benchtest"
 	"github.com/goleader/leader/internal/testserver"
 )
-
-// contest times the same work done in several ways. The ways take turns, so that whatever else the machine does hits
-// all of them.
-type contest struct {
-	names []string
-	ways  map[string]func(ctx context.Context) (time.Duration, error)
-}
-
-// add adds a way that is timed as a whole.
-func (c *contest) add(name string, way func(ctx context.Context) error) {
-	c.addTimed(name, func(ctx context.Context) (time.Duration, error) {
-		began := time.Now()
-		err := way(ctx)
-		return time.Since(began), err
-	})
-}
-
-// addTimed adds a way that tells what it took.
-func (c *contest) addTimed(name string, way func(ctx context.Context) (time.Duration, error)) {
-	if c.ways == nil {
-		c.ways = map[string]func(ctx context.Context) (time.Duration, error){}
-	}
-	c.names = append(c.names, name)
-	c.ways[name] = way
-}
-
-// run does each way once per iteration, in blocks of ten in both orders, and returns the median of each.
-func (c *contest) run(b *testing.B) map[string]time.Duration {
-	b.Helper()
-	const block = 10
-	times := map[string][]time.Duration{}
-	order := slices.Clone(c.names)
-	for n := 0; b.Loop(); n++ {
-		if n%block != 0 {
-			continue
-		}
-		for _, name := range order {
-			for range block {
-				took, err := c.ways[name](b.Context())
-				if err != nil {
-					b.Fatal(name, err)
-				}
-				times[name] = append(times[name], took)
-			}
-		}
-		slices.Reverse(order)
-	}
-	medians := map[string]time.Duration{}
-	for name, list := range times {
-		slices.Sort(list)
-		medians[name] = list[len(list)/2]
-		b.ReportMetric(float64(medians[name].Nanoseconds())/1e3, name+"-µs")
-	}
-	return medians
-}
-
-func ratio(b *testing.B, medians map[string]time.Duration, above, below string) {
-	b.Helper()
-	b.ReportMetric(float64(medians[above])/float64(medians[below]), above+"/"+below)
-}
 
 func benchClient(b *testing.B, addr string) *clientv3.Client {
 	b.Helper()
@@ -144,15 +84,15 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	var c contest
-	c.add("raw", func(ctx context.Context) error {
+	var c benchtest.Contest
+	c.Add("raw", func(ctx context.Context) error {
 		answer, err := take(ctx, client, "raw", id)
 		if err != nil {
 			return err
 		}
 		return give(ctx, client, "raw", answer.Header.Revision)
 	})
-	c.add("driver", func(ctx context.Context) error {
+	c.Add("driver", func(ctx context.Context) error {
 		req := backend.Request{Key: "driver", Token: rand.Text(), Owner: "node-1", TTL: 30 * time.Second}
 		lease, err := driver.TryAcquire(ctx, req)
 		if err != nil {
@@ -160,29 +100,29 @@ func BenchmarkAcquireRelease(b *testing.B) {
 		}
 		return lease.Release(ctx, 0)
 	})
-	c.add("run", func(ctx context.Context) error {
+	c.Add("run", func(ctx context.Context) error {
 		_, err := elector.RunIfLeader(ctx, "run", func(context.Context) error { return nil })
 		return err
 	})
-	c.add("mutex", func(ctx context.Context) error {
+	c.Add("mutex", func(ctx context.Context) error {
 		m := concurrency.NewMutex(session, "mutex")
 		if err := m.Lock(ctx); err != nil {
 			return err
 		}
 		return m.Unlock(ctx)
 	})
-	c.add("election", func(ctx context.Context) error {
+	c.Add("election", func(ctx context.Context) error {
 		e := concurrency.NewElection(session, "election")
 		if err := e.Campaign(ctx, "node-1"); err != nil {
 			return err
 		}
 		return e.Resign(ctx)
 	})
-	medians := c.run(b)
-	ratio(b, medians, "driver", "raw")
-	ratio(b, medians, "run", "raw")
-	ratio(b, medians, "run", "mutex")
-	ratio(b, medians, "run", "election")
+	medians := c.Run(b)
+	benchtest.Ratio(b, medians, "driver", "raw")
+	benchtest.Ratio(b, medians, "run", "raw")
+	benchtest.Ratio(b, medians, "run", "mutex")
+	benchtest.Ratio(b, medians, "run", "election")
 }
 
 // BenchmarkHeld compares losing attempts with the driver's own request sent by the raw client.
@@ -200,31 +140,31 @@ func BenchmarkHeld(b *testing.B) {
 	if _, err := take(b.Context(), client, "raw", id); err != nil {
 		b.Fatal(err)
 	}
-	var c contest
-	c.add("raw", func(ctx context.Context) error {
+	var c benchtest.Contest
+	c.Add("raw", func(ctx context.Context) error {
 		answer, err := take(ctx, client, "raw", id)
 		if err == nil && answer.Succeeded {
 			err = errors.New("not refused")
 		}
 		return err
 	})
-	c.add("driver", func(ctx context.Context) error {
+	c.Add("driver", func(ctx context.Context) error {
 		req := backend.Request{Key: "driver", Token: rand.Text(), Owner: "node-2", TTL: 30 * time.Second}
 		if _, err := driver.TryAcquire(ctx, req); !errors.Is(err, backend.ErrHeld) {
 			return errors.New("not refused")
 		}
 		return nil
 	})
-	c.add("skip", func(ctx context.Context) error {
+	c.Add("skip", func(ctx context.Context) error {
 		r, err := elector.RunIfLeader(ctx, "run", func(context.Context) error { return nil }, leader.WithWaitTime(0))
 		if err == nil && r.Outcome != leader.Skipped {
 			err = errors.New("not skipped")
 		}
 		return err
 	})
-	medians := c.run(b)
-	ratio(b, medians, "driver", "raw")
-	ratio(b, medians, "skip", "raw")
+	medians := c.Run(b)
+	benchtest.Ratio(b, medians, "driver", "raw")
+	benchtest.Ratio(b, medians, "skip", "raw")
 }
 
 // BenchmarkHandOff times a release up to the start of the waiter's action, and the same with the raw client: a write, a
@@ -232,10 +172,10 @@ func BenchmarkHeld(b *testing.B) {
 func BenchmarkHandOff(b *testing.B) {
 	addr := testserver.Etcd(b).Addr()
 	here, there := benchClient(b, addr), benchClient(b, addr)
-	var c contest
-	c.addTimed("raw", rawHandOff(here, there, benchLease(b, here)))
-	c.addTimed("run", runHandOff(benchElector(b, benchDriver(b, here)), benchElector(b, benchDriver(b, there))))
-	ratio(b, c.run(b), "run", "raw")
+	var c benchtest.Contest
+	c.AddTimed("raw", rawHandOff(here, there, benchLease(b, here)))
+	c.AddTimed("run", runHandOff(benchElector(b, benchDriver(b, here)), benchElector(b, benchDriver(b, there))))
+	benchtest.Ratio(b, c.Run(b), "run", "raw")
 }
 
 // settle is how long a waiter gets until it waits.

@@ -22,58 +22,9 @@ import (
 
 	"github.com/goleader/leader"
 	"github.com/goleader/leader/backend"
+	"github.com/goleader/leader/internal/benchtest"
 	"github.com/goleader/leader/internal/testserver"
 )
-
-// contest times the same work done in several ways. The ways take turns, so that whatever else the machine does hits
-// all of them.
-type contest struct {
-	names []string
-	ways  map[string]func(ctx context.Context) error
-}
-
-func (c *contest) add(name string, way func(ctx context.Context) error) {
-	if c.ways == nil {
-		c.ways = map[string]func(ctx context.Context) error{}
-	}
-	c.names = append(c.names, name)
-	c.ways[name] = way
-}
-
-// run does each way once per iteration, in blocks of ten in both orders, and returns the median of each.
-func (c *contest) run(b *testing.B) map[string]time.Duration {
-	b.Helper()
-	const block = 10
-	times := map[string][]time.Duration{}
-	order := slices.Clone(c.names)
-	for n := 0; b.Loop(); n++ {
-		if n%block != 0 {
-			continue
-		}
-		for _, name := range order {
-			for range block {
-				began := time.Now()
-				if err := c.ways[name](b.Context()); err != nil {
-					b.Fatal(name, err)
-				}
-				times[name] = append(times[name], time.Since(began))
-			}
-		}
-		slices.Reverse(order)
-	}
-	medians := map[string]time.Duration{}
-	for name, list := range times {
-		slices.Sort(list)
-		medians[name] = list[len(list)/2]
-		b.ReportMetric(float64(medians[name].Nanoseconds())/1e3, name+"-µs")
-	}
-	return medians
-}
-
-func ratio(b *testing.B, medians map[string]time.Duration, above, below string) {
-	b.Helper()
-	b.ReportMetric(float64(medians[above])/float64(medians[below]), above+"/"+below)
-}
 
 func benchClient(b *testing.B) coordination.CoordinationV1Interface {
 	b.Helper()
@@ -175,14 +126,14 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	b.Cleanup(func() { _ = driver.Close() })
 	elector := benchElector(b, driver)
 	raw := newRawLease(b, client, "requests")
-	var c contest
-	c.add("requests", func(ctx context.Context) error {
+	var c benchtest.Contest
+	c.Add("requests", func(ctx context.Context) error {
 		if err := raw.acquire(ctx, rand.Text()); err != nil {
 			return err
 		}
 		return raw.release(ctx)
 	})
-	c.add("driver", func(ctx context.Context) error {
+	c.Add("driver", func(ctx context.Context) error {
 		req := backend.Request{Key: "driver", Token: rand.Text(), Owner: "node-1", TTL: 30 * time.Second}
 		lease, err := driver.TryAcquire(ctx, req)
 		if err != nil {
@@ -190,15 +141,15 @@ func BenchmarkAcquireRelease(b *testing.B) {
 		}
 		return lease.Release(ctx, 0)
 	})
-	c.add("run", func(ctx context.Context) error {
+	c.Add("run", func(ctx context.Context) error {
 		result, err := elector.RunIfLeader(ctx, "run", func(context.Context) error { return nil })
 		return errors.Join(err, result.Err)
 	})
-	c.add("client-go", func(ctx context.Context) error { return clientGo(ctx, client) })
-	medians := c.run(b)
-	ratio(b, medians, "driver", "requests")
-	ratio(b, medians, "run", "requests")
-	ratio(b, medians, "run", "client-go")
+	c.Add("client-go", func(ctx context.Context) error { return clientGo(ctx, client) })
+	medians := c.Run(b)
+	benchtest.Ratio(b, medians, "driver", "requests")
+	benchtest.Ratio(b, medians, "run", "requests")
+	benchtest.Ratio(b, medians, "run", "client-go")
 }
 
 // BenchmarkHeld compares a losing attempt with its one request sent by the raw client.
@@ -210,25 +161,25 @@ func BenchmarkHeld(b *testing.B) {
 		b.Fatal(err)
 	}
 	elector := benchElector(b, driver)
-	var c contest
-	c.add("request", func(ctx context.Context) error {
+	var c benchtest.Contest
+	c.Add("request", func(ctx context.Context) error {
 		_, err := client.Leases(defaultNamespace).Get(ctx, "held", metav1.GetOptions{})
 		return err
 	})
-	c.add("driver", func(ctx context.Context) error {
+	c.Add("driver", func(ctx context.Context) error {
 		req := backend.Request{Key: "held", Token: rand.Text(), Owner: "node-2", TTL: 30 * time.Second}
 		if _, err := driver.TryAcquire(ctx, req); !errors.Is(err, backend.ErrHeld) {
 			return errors.New("not refused")
 		}
 		return nil
 	})
-	c.add("skip", func(ctx context.Context) error {
+	c.Add("skip", func(ctx context.Context) error {
 		_, err := elector.RunIfLeader(ctx, "held", func(context.Context) error { return errors.New("ran") })
 		return err
 	})
-	medians := c.run(b)
-	ratio(b, medians, "driver", "request")
-	ratio(b, medians, "skip", "request")
+	medians := c.Run(b)
+	benchtest.Ratio(b, medians, "driver", "request")
+	benchtest.Ratio(b, medians, "skip", "request")
 }
 
 // BenchmarkHandOff compares a release that a waiting elector takes up with a release, its event and an update, sent by
@@ -256,7 +207,7 @@ func BenchmarkHandOff(b *testing.B) {
 	for name, d := range medians {
 		b.ReportMetric(float64(d.Nanoseconds())/1e3, name+"-µs")
 	}
-	ratio(b, medians, "hand-off", "raw")
+	benchtest.Ratio(b, medians, "hand-off", "raw")
 }
 
 func rawHandOff(b *testing.B, raw *rawLease, stream watch.Interface) time.Duration {

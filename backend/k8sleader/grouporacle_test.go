@@ -17,7 +17,7 @@ func TestGroup_Oracle_CountsAtMostNLeaders(t *testing.T) {
 	g := &ground{test: t}
 	backendtest.GroupOracle(t, backendtest.OracleConfig{
 		Start: func(t testing.TB) string {
-			address := g.address(t, "")
+			address := g.address(t)
 			g.test.Setenv(oracleEnv, address)
 			return g.server(t).Addr()
 		},

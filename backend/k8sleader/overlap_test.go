@@ -1,6 +1,7 @@
 package k8sleader_test
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -8,59 +9,20 @@ import (
 
 	"github.com/goleader/leader/backend"
 	"github.com/goleader/leader/backend/backendtest"
-	"github.com/goleader/leader/backend/backendtest/netfault"
 	"github.com/goleader/leader/internal/testserver"
 )
 
-const (
-	overlapLease     = 1500 * time.Millisecond
-	longOverlapLease = 4 * overlapLease
-)
+const overlapLease = 1500 * time.Millisecond
 
 func TestOverlap(t *testing.T) {
 	g := &ground{test: t}
 	backendtest.Overlap(t, backendtest.OverlapConfig{
-		Start:    func(t testing.TB) string { return g.address(t, "") },
+		Start:    func(t testing.TB) string { return g.address(t) },
 		Dial:     dialAddress,
 		Fidelity: backendtest.Real,
 		Lease:    overlapLease,
 		Delay:    700 * time.Millisecond, // twenty writes wait for etcd's disk
-		Faults: []backendtest.Fault{
-			{
-				Name:   "FrozenConnection",
-				Effect: backendtest.LosesAll,
-				Stage:  g.proxied((*netfault.Proxy).Freeze),
-			},
-			{
-				Name:   "SilentConnection",
-				Effect: backendtest.LosesAll,
-				Stage:  g.proxied((*netfault.Proxy).Drop),
-			},
-			{
-				Name:   "CutConnection",
-				Effect: backendtest.LosesAll,
-				Stage:  g.proxied((*netfault.Proxy).Cut),
-			},
-			{
-				Name:   "ConnectionFrozenBriefly",
-				Effect: backendtest.LosesNone,
-				Lease:  longOverlapLease,
-				Lasts:  longOverlapLease * 2 / 5,
-				Stage:  g.proxied((*netfault.Proxy).Freeze),
-			},
-			{
-				Name:   "ConnectionCutBriefly",
-				Effect: backendtest.LosesNone,
-				Lease:  longOverlapLease,
-				Lasts:  longOverlapLease * 2 / 5,
-				Stage:  g.proxied((*netfault.Proxy).Cut),
-			},
-			{
-				Name:   "ConnectionFrozenUntilSomeAreLost",
-				Effect: backendtest.LosesSome,
-				Lasts:  overlapLease * 3 / 4,
-				Stage:  g.proxied((*netfault.Proxy).Freeze),
-			},
+		Faults: slices.Concat(backendtest.ConnectionFaults(overlapLease, g.site), []backendtest.Fault{
 			{
 				Name:   "ServerStopped",
 				Effect: backendtest.LosesSome,
@@ -70,24 +32,7 @@ func TestOverlap(t *testing.T) {
 					return func() { server.Cont(t) }
 				}),
 			},
-			{
-				Name:   "ServerKilledAndRestarted",
-				Effect: backendtest.LosesSome,
-				Stage: g.harmed(func(t testing.TB, server *testserver.KubeServer) (heal func()) {
-					server.Restart(t)
-					return nil
-				}),
-			},
-			{
-				Name:   "ServerAway",
-				Effect: backendtest.LosesAll,
-				Lasts:  overlapLease * 3 / 2,
-				Stage: g.harmed(func(t testing.TB, server *testserver.KubeServer) (heal func()) {
-					server.Kill9(t)
-					return func() { server.Restart(t) }
-				}),
-			},
-		},
+		}, backendtest.ServerFaults(overlapLease, 0, g.site)),
 	})
 }
 
@@ -108,15 +53,11 @@ func (g *ground) server(t testing.TB) *testserver.KubeServer {
 	return g.up
 }
 
-// address is that of an empty namespace, and what it takes to get there. via is the proxy to go through, if any.
-func (g *ground) address(t testing.TB, via string) string {
+// address is that of an empty namespace, and what it takes to get there.
+func (g *ground) address(t testing.TB) string {
 	t.Helper()
 	server := g.server(t)
-	c := newCluster(t, server)
-	if via == "" {
-		via = server.Addr()
-	}
-	return strings.Join([]string{via, c.namespace, server.Config()}, " ")
+	return strings.Join([]string{server.Addr(), newCluster(t, server).namespace, server.Config()}, " ")
 }
 
 // dialAddress returns a backend for what address returned.
@@ -127,24 +68,16 @@ func dialAddress(t testing.TB, address string) backend.Driver {
 	return open(t, clientOf(t, config).CoordinationV1(), part[1])
 }
 
-// proxied puts a fault on the holder's connections.
-func (g *ground) proxied(do func(p *netfault.Proxy)) func(t testing.TB) backendtest.Stage {
-	return func(t testing.TB) backendtest.Stage {
-		t.Helper()
-		proxy, err := netfault.Listen(t.Context(), g.server(t).Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(proxy.Close)
-		address := g.address(t, "")
-		return backendtest.Stage{
-			Holder:    strings.Replace(address, g.server(t).Addr(), proxy.Addr(), 1),
-			Contender: address,
-			Do: func(testing.TB) func() {
-				do(proxy)
-				return proxy.Mend
-			},
-		}
+// site is an empty namespace for a fault.
+func (g *ground) site(t testing.TB, _ time.Duration) backendtest.Site {
+	t.Helper()
+	server := g.server(t)
+	address := g.address(t)
+	return backendtest.Site{
+		Server:  server.Addr(),
+		Address: func(hostPort string) string { return strings.Replace(address, server.Addr(), hostPort, 1) },
+		Kill:    func(t testing.TB) { t.Helper(); server.Kill9(t) },
+		Restart: func(t testing.TB) { t.Helper(); server.Restart(t) },
 	}
 }
 
@@ -152,7 +85,7 @@ func (g *ground) proxied(do func(p *netfault.Proxy)) func(t testing.TB) backendt
 func (g *ground) harmed(do func(t testing.TB, server *testserver.KubeServer) (heal func())) func(t testing.TB) backendtest.Stage {
 	return func(t testing.TB) backendtest.Stage {
 		t.Helper()
-		address := g.address(t, "")
+		address := g.address(t)
 		return backendtest.Stage{
 			Holder:    address,
 			Contender: address,

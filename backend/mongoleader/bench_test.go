@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -15,58 +14,9 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/goleader/leader/backend"
+	"github.com/goleader/leader/internal/benchtest"
 	"github.com/goleader/leader/internal/testserver"
 )
-
-// contest times the same work done in several ways. The ways take turns, so that whatever else the machine does hits
-// all of them.
-type contest struct {
-	names []string
-	ways  map[string]func(ctx context.Context) error
-}
-
-func (c *contest) add(name string, way func(ctx context.Context) error) {
-	if c.ways == nil {
-		c.ways = map[string]func(ctx context.Context) error{}
-	}
-	c.names = append(c.names, name)
-	c.ways[name] = way
-}
-
-// run does each way once per iteration, in blocks of ten in both orders, and returns the median of each.
-func (c *contest) run(b *testing.B) map[string]time.Duration {
-	b.Helper()
-	const block = 10
-	times := map[string][]time.Duration{}
-	order := slices.Clone(c.names)
-	for n := 0; b.Loop(); n++ {
-		if n%block != 0 {
-			continue
-		}
-		for _, name := range order {
-			for range block {
-				began := time.Now()
-				if err := c.ways[name](b.Context()); err != nil {
-					b.Fatal(name, err)
-				}
-				times[name] = append(times[name], time.Since(began))
-			}
-		}
-		slices.Reverse(order)
-	}
-	medians := map[string]time.Duration{}
-	for name, list := range times {
-		slices.Sort(list)
-		medians[name] = list[len(list)/2]
-		b.ReportMetric(float64(medians[name].Nanoseconds())/1e3, name+"-µs")
-	}
-	return medians
-}
-
-func ratio(b *testing.B, medians map[string]time.Duration, above, below string) {
-	b.Helper()
-	b.ReportMetric(float64(medians[above])/float64(medians[below]), above+"/"+below)
-}
 
 func benchDatabase(b *testing.B) *mongo.Database {
 	b.Helper()
@@ -122,10 +72,10 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	if err := driver.create(b.Context(), "raw"); err != nil {
 		b.Fatal(err)
 	}
-	var c contest
-	c.add("bare", func(ctx context.Context) error { return bareTerm(ctx, locks) })
-	c.add("raw", func(ctx context.Context) error { return rawTerm(ctx, driver, "raw") })
-	c.add("driver", func(ctx context.Context) error {
+	var c benchtest.Contest
+	c.Add("bare", func(ctx context.Context) error { return bareTerm(ctx, locks) })
+	c.Add("raw", func(ctx context.Context) error { return rawTerm(ctx, driver, "raw") })
+	c.Add("driver", func(ctx context.Context) error {
 		req := backend.Request{Key: "driver", Token: rand.Text(), Owner: "node-1", TTL: 30 * time.Second}
 		lease, err := driver.TryAcquire(ctx, req)
 		if err != nil {
@@ -133,9 +83,9 @@ func BenchmarkAcquireRelease(b *testing.B) {
 		}
 		return lease.Release(ctx, 0)
 	})
-	medians := c.run(b)
-	ratio(b, medians, "driver", "raw")
-	ratio(b, medians, "raw", "bare")
+	medians := c.Run(b)
+	benchtest.Ratio(b, medians, "driver", "raw")
+	benchtest.Ratio(b, medians, "raw", "bare")
 }
 
 // BenchmarkHeld compares a losing attempt with its two statements sent by the raw client.
@@ -148,8 +98,8 @@ func BenchmarkHeld(b *testing.B) {
 	request := func() backend.Request {
 		return backend.Request{Key: "held", Token: rand.Text(), Owner: "node-2", TTL: 30 * time.Second}
 	}
-	var c contest
-	c.add("raw", func(ctx context.Context) error {
+	var c benchtest.Contest
+	c.Add("raw", func(ctx context.Context) error {
 		req := request()
 		update, err := grant(req)
 		if err != nil {
@@ -166,17 +116,17 @@ func BenchmarkHeld(b *testing.B) {
 		var found []bson.Raw
 		return cursor.All(ctx, &found)
 	})
-	c.add("driver", func(ctx context.Context) error {
+	c.Add("driver", func(ctx context.Context) error {
 		if _, err := driver.TryAcquire(ctx, request()); !errors.Is(err, backend.ErrHeld) {
 			return fmt.Errorf("not refused: %w", err)
 		}
 		return nil
 	})
-	c.add("look", func(ctx context.Context) error {
+	c.Add("look", func(ctx context.Context) error {
 		_, err := driver.Inspect(ctx, "held")
 		return err
 	})
-	ratio(b, c.run(b), "driver", "raw")
+	benchtest.Ratio(b, c.Run(b), "driver", "raw")
 }
 
 // BenchmarkGroup compares a term of a free slot, in half-taken groups of several sizes, with one of a single lease.
@@ -193,22 +143,22 @@ func BenchmarkGroup(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			var c contest
-			c.add("single", func(ctx context.Context) error {
+			var c benchtest.Contest
+			c.Add("single", func(ctx context.Context) error {
 				lease, err := driver.TryAcquire(ctx, request("single"))
 				if err != nil {
 					return err
 				}
 				return lease.Release(ctx, 0)
 			})
-			c.add("group", func(ctx context.Context) error {
+			c.Add("group", func(ctx context.Context) error {
 				lease, _, err := driver.TryAcquireSlot(ctx, request(group), n)
 				if err != nil {
 					return err
 				}
 				return lease.Release(ctx, 0)
 			})
-			ratio(b, c.run(b), "group", "single")
+			benchtest.Ratio(b, c.Run(b), "group", "single")
 		})
 	}
 }

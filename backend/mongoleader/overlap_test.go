@@ -1,6 +1,7 @@
 package mongoleader_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -10,10 +11,7 @@ import (
 	"github.com/goleader/leader/internal/testserver"
 )
 
-const (
-	overlapLease     = 1500 * time.Millisecond
-	longOverlapLease = 4 * overlapLease
-)
+const overlapLease = 1500 * time.Millisecond
 
 func TestOverlap(t *testing.T) {
 	backendtest.Overlap(t, backendtest.OverlapConfig{
@@ -21,55 +19,9 @@ func TestOverlap(t *testing.T) {
 		Dial:     dialURL,
 		Fidelity: backendtest.Double,
 		Lease:    overlapLease,
-		Faults: []backendtest.Fault{
-			{
-				Name:   "FrozenConnection",
-				Effect: backendtest.LosesAll,
-				Stage:  proxied((*netfault.Proxy).Freeze),
-			},
-			{
-				Name:   "SilentConnection",
-				Effect: backendtest.LosesAll,
-				Stage:  proxied((*netfault.Proxy).Drop),
-			},
-			{
-				Name:   "CutConnection",
-				Effect: backendtest.LosesAll,
-				Stage:  proxied((*netfault.Proxy).Cut),
-			},
-			{
-				Name:   "ConnectionFrozenBriefly",
-				Effect: backendtest.LosesNone,
-				Lease:  longOverlapLease,
-				Lasts:  longOverlapLease * 2 / 5,
-				Stage:  proxied((*netfault.Proxy).Freeze),
-			},
-			{
-				Name:   "ConnectionCutBriefly",
-				Effect: backendtest.LosesNone,
-				Lease:  longOverlapLease,
-				Lasts:  longOverlapLease * 2 / 5,
-				Stage:  proxied((*netfault.Proxy).Cut),
-			},
-			{
-				Name:   "ConnectionFrozenUntilSomeAreLost",
-				Effect: backendtest.LosesSome,
-				Lasts:  overlapLease * 3 / 4,
-				Stage:  proxied((*netfault.Proxy).Freeze),
-			},
-			{
-				Name:   "ServerKilledAndRestarted",
-				Effect: backendtest.LosesSome,
-				Stage:  killed(true),
-			},
-			{
-				Name:   "ServerAway",
-				Effect: backendtest.LosesAll,
-				Lasts:  overlapLease * 3 / 2,
-				Within: 5 * time.Second, // the client looks for the server every half second
-				Stage:  killed(false),
-			},
-		},
+		// The client looks for the server every half second.
+		Faults: slices.Concat(backendtest.ConnectionFaults(overlapLease, site),
+			backendtest.ServerFaults(overlapLease, 5*time.Second, site)),
 	})
 }
 
@@ -79,20 +31,15 @@ func dialURL(t testing.TB, url string) backend.Driver {
 	return open(t, connectURL(t, url).Database("overlap"), nil)
 }
 
-// proxied puts a fault on the holder's connections.
-func proxied(do func(p *netfault.Proxy)) func(t testing.TB) backendtest.Stage {
-	return func(t testing.TB) backendtest.Stage {
-		t.Helper()
-		server := owned(t)
-		proxy := behind(t, server)
-		return backendtest.Stage{
-			Holder:    "mongodb://" + proxy.Addr(),
-			Contender: server.URL(),
-			Do: func(testing.TB) func() {
-				do(proxy)
-				return proxy.Mend
-			},
-		}
+// site starts a server for a fault.
+func site(t testing.TB, _ time.Duration) backendtest.Site {
+	t.Helper()
+	server := owned(t)
+	return backendtest.Site{
+		Server:  server.Addr(),
+		Address: func(hostPort string) string { return "mongodb://" + hostPort },
+		Kill:    func(t testing.TB) { t.Helper(); server.Kill9(t) },
+		Restart: func(t testing.TB) { t.Helper(); server.Restart(t) },
 	}
 }
 
@@ -105,25 +52,4 @@ func behind(t testing.TB, server *testserver.Server) *netfault.Proxy {
 	}
 	t.Cleanup(proxy.Close)
 	return proxy
-}
-
-// killed kills the server, and restarts it at once or as the healing.
-func killed(atOnce bool) func(t testing.TB) backendtest.Stage {
-	return func(t testing.TB) backendtest.Stage {
-		t.Helper()
-		server := owned(t)
-		return backendtest.Stage{
-			Holder:    server.URL(),
-			Contender: server.URL(),
-			Do: func(t testing.TB) func() {
-				t.Helper()
-				server.Kill9(t)
-				if atOnce {
-					server.Restart(t)
-					return nil
-				}
-				return func() { server.Restart(t) }
-			},
-		}
-	}
 }

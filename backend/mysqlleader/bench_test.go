@@ -5,13 +5,13 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/goleader/leader/backend"
 	"github.com/goleader/leader/backend/sqlleader"
+	"github.com/goleader/leader/internal/benchtest"
 	"github.com/goleader/leader/internal/testserver"
 )
 
@@ -24,56 +24,6 @@ ON DUPLICATE KEY UPDATE owner = IF(until <= UTC_TIMESTAMP(3), VALUES(owner), own
 
 	halfMinute = int64(30_000_000)
 )
-
-// contest times the same work done in several ways. The ways take turns, so that whatever else the machine does hits
-// all of them.
-type contest struct {
-	names []string
-	ways  map[string]func(ctx context.Context) error
-}
-
-func (c *contest) add(name string, way func(ctx context.Context) error) {
-	if c.ways == nil {
-		c.ways = map[string]func(ctx context.Context) error{}
-	}
-	c.names = append(c.names, name)
-	c.ways[name] = way
-}
-
-// run does each way once per iteration, in blocks of ten in both orders, and returns the median of each.
-func (c *contest) run(b *testing.B) map[string]time.Duration {
-	b.Helper()
-	const block = 10
-	times := map[string][]time.Duration{}
-	order := slices.Clone(c.names)
-	for n := 0; b.Loop(); n++ {
-		if n%block != 0 {
-			continue
-		}
-		for _, name := range order {
-			for range block {
-				began := time.Now()
-				if err := c.ways[name](b.Context()); err != nil {
-					b.Fatal(name, err)
-				}
-				times[name] = append(times[name], time.Since(began))
-			}
-		}
-		slices.Reverse(order)
-	}
-	medians := map[string]time.Duration{}
-	for name, list := range times {
-		slices.Sort(list)
-		medians[name] = list[len(list)/2]
-		b.ReportMetric(float64(medians[name].Nanoseconds())/1e3, name+"-µs")
-	}
-	return medians
-}
-
-func ratio(b *testing.B, medians map[string]time.Duration, above, below string) {
-	b.Helper()
-	b.ReportMetric(float64(medians[above])/float64(medians[below]), above+"/"+below)
-}
 
 func benchStart(b *testing.B) (backend.Driver, *sql.DB) {
 	b.Helper()
@@ -123,8 +73,8 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	dialect := sqlleader.MySQL()
 	acquire, free := prepare(b, db, dialect.Take.Text), prepare(b, db, dialect.Release.Text)
 	upsert, update := prepare(b, db, naiveTake), prepare(b, db, naiveFree)
-	var c contest
-	c.add("naive", func(ctx context.Context) error {
+	var c benchtest.Contest
+	c.Add("naive", func(ctx context.Context) error {
 		token := rand.Text()
 		if _, err := upsert.ExecContext(ctx, "naive", token); err != nil {
 			return err
@@ -132,7 +82,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 		_, err := update.ExecContext(ctx, "naive", token)
 		return err
 	})
-	c.add("floor", func(ctx context.Context) error {
+	c.Add("floor", func(ctx context.Context) error {
 		token := rand.Text()
 		taken, fence, err := take(ctx, acquire, "floor", token)
 		if err != nil || !taken {
@@ -141,7 +91,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 		_, err = free.ExecContext(ctx, 0, 0, token, "floor", fence, token, token)
 		return err
 	})
-	c.add("driver", func(ctx context.Context) error {
+	c.Add("driver", func(ctx context.Context) error {
 		req := backend.Request{Key: "driver", Token: rand.Text(), Owner: "node-1", TTL: 30 * time.Second}
 		lease, err := driver.TryAcquire(ctx, req)
 		if err != nil {
@@ -149,9 +99,9 @@ func BenchmarkAcquireRelease(b *testing.B) {
 		}
 		return lease.Release(ctx, 0)
 	})
-	medians := c.run(b)
-	ratio(b, medians, "driver", "floor")
-	ratio(b, medians, "driver", "naive")
+	medians := c.Run(b)
+	benchtest.Ratio(b, medians, "driver", "floor")
+	benchtest.Ratio(b, medians, "driver", "naive")
 }
 
 // BenchmarkHeld compares a losing attempt with its statement sent by the raw client, and with a losing plain upsert.
@@ -159,28 +109,28 @@ func BenchmarkHeld(b *testing.B) {
 	driver, db := benchStart(b)
 	win(b, driver, request("held", time.Hour))
 	acquire, upsert := prepare(b, db, sqlleader.MySQL().Take.Text), prepare(b, db, naiveTake)
-	var c contest
-	c.add("naive", func(ctx context.Context) error {
+	var c benchtest.Contest
+	c.Add("naive", func(ctx context.Context) error {
 		_, err := upsert.ExecContext(ctx, "held", rand.Text())
 		return err
 	})
-	c.add("floor", func(ctx context.Context) error {
+	c.Add("floor", func(ctx context.Context) error {
 		taken, _, err := take(ctx, acquire, "held", rand.Text())
 		if err == nil && taken {
 			err = errors.New("not refused")
 		}
 		return err
 	})
-	c.add("driver", func(ctx context.Context) error {
+	c.Add("driver", func(ctx context.Context) error {
 		req := backend.Request{Key: "held", Token: rand.Text(), Owner: "node-2", TTL: 30 * time.Second}
 		if _, err := driver.TryAcquire(ctx, req); !errors.Is(err, backend.ErrHeld) {
 			return errors.New("not refused")
 		}
 		return nil
 	})
-	medians := c.run(b)
-	ratio(b, medians, "driver", "floor")
-	ratio(b, medians, "driver", "naive")
+	medians := c.Run(b)
+	benchtest.Ratio(b, medians, "driver", "floor")
+	benchtest.Ratio(b, medians, "driver", "naive")
 }
 
 func BenchmarkRenew(b *testing.B) {

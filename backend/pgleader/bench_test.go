@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,58 +15,9 @@ import (
 	"github.com/goleader/leader"
 	"github.com/goleader/leader/backend"
 	"github.com/goleader/leader/backend/sqlleader"
+	"github.com/goleader/leader/internal/benchtest"
 	"github.com/goleader/leader/internal/testserver"
 )
-
-// contest times the same work done in several ways. The ways take turns, so that whatever else the machine does hits
-// all of them.
-type contest struct {
-	names []string
-	ways  map[string]func(ctx context.Context) error
-}
-
-func (c *contest) add(name string, way func(ctx context.Context) error) {
-	if c.ways == nil {
-		c.ways = map[string]func(ctx context.Context) error{}
-	}
-	c.names = append(c.names, name)
-	c.ways[name] = way
-}
-
-// run does each way once per iteration, in blocks of ten in both orders, and returns the median of each.
-func (c *contest) run(b *testing.B) map[string]time.Duration {
-	b.Helper()
-	const block = 10
-	times := map[string][]time.Duration{}
-	order := slices.Clone(c.names)
-	for n := 0; b.Loop(); n++ {
-		if n%block != 0 {
-			continue
-		}
-		for _, name := range order {
-			for range block {
-				began := time.Now()
-				if err := c.ways[name](b.Context()); err != nil {
-					b.Fatal(name, err)
-				}
-				times[name] = append(times[name], time.Since(began))
-			}
-		}
-		slices.Reverse(order)
-	}
-	medians := map[string]time.Duration{}
-	for name, list := range times {
-		slices.Sort(list)
-		medians[name] = list[len(list)/2]
-		b.ReportMetric(float64(medians[name].Nanoseconds())/1e3, name+"-µs")
-	}
-	return medians
-}
-
-func ratio(b *testing.B, medians map[string]time.Duration, above, below string) {
-	b.Helper()
-	b.ReportMetric(float64(medians[above])/float64(medians[below]), above+"/"+below)
-}
 
 // benchBackend returns a backend with its tables, and its pool.
 func benchBackend(b *testing.B) (*Backend, *pgxpool.Pool) {
@@ -125,8 +75,8 @@ func BenchmarkRun(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	var c contest
-	c.add("naive", func(ctx context.Context) error {
+	var c benchtest.Contest
+	c.Add("naive", func(ctx context.Context) error {
 		const lock = `INSERT INTO shedlock (name, lock_until, locked_by) VALUES ($1, now() + interval '30 s', $2)
 ON CONFLICT (name) DO UPDATE SET lock_until = excluded.lock_until, locked_by = $2 WHERE shedlock.lock_until <= now()`
 		if _, err := pool.Exec(ctx, lock, "naive", "node-1"); err != nil {
@@ -136,7 +86,7 @@ ON CONFLICT (name) DO UPDATE SET lock_until = excluded.lock_until, locked_by = $
 		_, err := pool.Exec(ctx, unlock, "naive", "node-1")
 		return err
 	})
-	c.add("floor", func(ctx context.Context) error {
+	c.Add("floor", func(ctx context.Context) error {
 		token := rand.Text()
 		fence, won, err := take(ctx, pool, "floor", token)
 		if err != nil || !won {
@@ -145,7 +95,7 @@ ON CONFLICT (name) DO UPDATE SET lock_until = excluded.lock_until, locked_by = $
 		var ended int64
 		return pool.QueryRow(ctx, releaseText, "floor", token, fence, int64(0)).Scan(&ended)
 	})
-	c.add("driver", func(ctx context.Context) error {
+	c.Add("driver", func(ctx context.Context) error {
 		req := backend.Request{Key: "driver", Token: rand.Text(), Owner: "node-1", TTL: 30 * time.Second}
 		lease, err := driver.TryAcquire(ctx, req)
 		if err != nil {
@@ -153,17 +103,17 @@ ON CONFLICT (name) DO UPDATE SET lock_until = excluded.lock_until, locked_by = $
 		}
 		return lease.Release(ctx, 0)
 	})
-	c.add("run", func(ctx context.Context) error {
+	c.Add("run", func(ctx context.Context) error {
 		r, err := elector.RunIfLeader(ctx, "run", func(context.Context) error { return nil })
 		if err == nil && !r.OK() {
 			err = errors.New("not run")
 		}
 		return err
 	})
-	medians := c.run(b)
-	ratio(b, medians, "run", "floor")
-	ratio(b, medians, "driver", "floor")
-	ratio(b, medians, "run", "naive")
+	medians := c.Run(b)
+	benchtest.Ratio(b, medians, "run", "floor")
+	benchtest.Ratio(b, medians, "driver", "floor")
+	benchtest.Ratio(b, medians, "run", "naive")
 }
 
 // BenchmarkSkip compares a run that finds another leading, and the attempt of the driver, with the same statement sent by
@@ -175,31 +125,31 @@ func BenchmarkSkip(b *testing.B) {
 	if _, err := driver.TryAcquire(b.Context(), win); err != nil {
 		b.Fatal(err)
 	}
-	var c contest
-	c.add("floor", func(ctx context.Context) error {
+	var c benchtest.Contest
+	c.Add("floor", func(ctx context.Context) error {
 		_, won, err := take(ctx, pool, "skip", rand.Text())
 		if won {
 			return errors.New("won")
 		}
 		return err
 	})
-	c.add("driver", func(ctx context.Context) error {
+	c.Add("driver", func(ctx context.Context) error {
 		req := backend.Request{Key: "skip", Token: rand.Text(), Owner: "node-2", TTL: 30 * time.Second}
 		if _, err := driver.TryAcquire(ctx, req); !errors.Is(err, backend.ErrHeld) {
 			return errors.New("not refused")
 		}
 		return nil
 	})
-	c.add("skip", func(ctx context.Context) error {
+	c.Add("skip", func(ctx context.Context) error {
 		r, err := elector.RunIfLeader(ctx, "skip", func(context.Context) error { return nil })
 		if err == nil && r.Outcome != leader.Skipped {
 			err = errors.New("not refused")
 		}
 		return err
 	})
-	medians := c.run(b)
-	ratio(b, medians, "skip", "floor")
-	ratio(b, medians, "driver", "floor")
+	medians := c.Run(b)
+	benchtest.Ratio(b, medians, "skip", "floor")
+	benchtest.Ratio(b, medians, "driver", "floor")
 }
 
 // BenchmarkHandOff times a release, its notification, and the waiter's acquisition; raw are the statements and the
@@ -214,13 +164,13 @@ func BenchmarkHandOff(b *testing.B) {
 	if _, err := listening.Exec(b.Context(), "LISTEN "+sqlleader.Channel(sqlleader.DefaultTable)); err != nil {
 		b.Fatal(err)
 	}
-	var c contest
+	var c benchtest.Contest
 	token := rand.Text()
 	fence, _, err := take(b.Context(), pool, "raw", token)
 	if err != nil {
 		b.Fatal(err)
 	}
-	c.add("raw", func(ctx context.Context) error {
+	c.Add("raw", func(ctx context.Context) error {
 		woken := make(chan error, 1)
 		go func() {
 			for {
@@ -248,7 +198,7 @@ func BenchmarkHandOff(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	c.add("driver", func(ctx context.Context) error {
+	c.Add("driver", func(ctx context.Context) error {
 		woken := make(chan error, 1)
 		seen := strconv.FormatUint(lease.Fence(), 10)
 		go func() { woken <- driver.AwaitRelease(ctx, "driver", seen) }()
@@ -259,5 +209,5 @@ func BenchmarkHandOff(b *testing.B) {
 		lease, err = acquire(ctx)
 		return err
 	})
-	ratio(b, c.run(b), "driver", "raw")
+	benchtest.Ratio(b, c.Run(b), "driver", "raw")
 }

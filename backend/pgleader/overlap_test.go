@@ -2,6 +2,7 @@ package pgleader_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,7 +11,6 @@ import (
 
 	"github.com/goleader/leader/backend"
 	"github.com/goleader/leader/backend/backendtest"
-	"github.com/goleader/leader/backend/backendtest/netfault"
 	"github.com/goleader/leader/backend/pgleader"
 )
 
@@ -25,42 +25,7 @@ func TestOverlap(t *testing.T) {
 		Dial:     dial,
 		Fidelity: backendtest.Real,
 		Lease:    overlapLease,
-		Faults: []backendtest.Fault{
-			{
-				Name:   "FrozenConnection",
-				Effect: backendtest.LosesAll,
-				Stage:  proxied((*netfault.Proxy).Freeze),
-			},
-			{
-				Name:   "SilentConnection",
-				Effect: backendtest.LosesAll,
-				Stage:  proxied((*netfault.Proxy).Drop),
-			},
-			{
-				Name:   "CutConnection",
-				Effect: backendtest.LosesAll,
-				Stage:  proxied((*netfault.Proxy).Cut),
-			},
-			{
-				Name:   "ConnectionFrozenBriefly",
-				Effect: backendtest.LosesNone,
-				Lease:  longOverlapLease,
-				Lasts:  longOverlapLease * 2 / 5,
-				Stage:  proxied((*netfault.Proxy).Freeze),
-			},
-			{
-				Name:   "ConnectionCutBriefly",
-				Effect: backendtest.LosesNone,
-				Lease:  longOverlapLease,
-				Lasts:  longOverlapLease * 2 / 5,
-				Stage:  proxied((*netfault.Proxy).Cut),
-			},
-			{
-				Name:   "ConnectionFrozenUntilSomeAreLost",
-				Effect: backendtest.LosesSome,
-				Lasts:  overlapLease * 3 / 4,
-				Stage:  proxied((*netfault.Proxy).Freeze),
-			},
+		Faults: slices.Concat(backendtest.ConnectionFaults(overlapLease, site), []backendtest.Fault{
 			{
 				Name:   "ConnectionsTerminated",
 				Effect: backendtest.LosesNone,
@@ -80,24 +45,7 @@ func TestOverlap(t *testing.T) {
 				Lasts:  longOverlapLease * 2 / 5,
 				Stage:  onTable(locked),
 			},
-			{
-				Name:   "ServerKilledAndRestarted",
-				Effect: backendtest.LosesSome,
-				Stage:  killed(true),
-			},
-			{
-				Name:   "ServerAwayForHalfALease",
-				Effect: backendtest.LosesSome,
-				Lasts:  overlapLease / 2,
-				Stage:  killed(false),
-			},
-			{
-				Name:   "ServerAway",
-				Effect: backendtest.LosesAll,
-				Lasts:  overlapLease * 3 / 2,
-				Stage:  killed(false),
-			},
-		},
+		}, backendtest.ServerFaults(overlapLease, 0, site)),
 	})
 }
 
@@ -113,41 +61,14 @@ func dial(t testing.TB, addr string) backend.Driver {
 	return b
 }
 
-// proxied puts a fault on the holder's connections.
-func proxied(do func(p *netfault.Proxy)) func(t testing.TB) backendtest.Stage {
-	return func(t testing.TB) backendtest.Stage {
-		t.Helper()
-		server := ownServer(t)
-		proxy := listen(t, server)
-		return backendtest.Stage{
-			Holder:    proxy.Addr(),
-			Contender: server.Addr(),
-			Do: func(testing.TB) func() {
-				do(proxy)
-				return proxy.Mend
-			},
-		}
-	}
-}
-
-// killed kills the server, and restarts it at once or as the healing.
-func killed(atOnce bool) func(t testing.TB) backendtest.Stage {
-	return func(t testing.TB) backendtest.Stage {
-		t.Helper()
-		server := ownServer(t)
-		return backendtest.Stage{
-			Holder:    server.Addr(),
-			Contender: server.Addr(),
-			Do: func(t testing.TB) func() {
-				t.Helper()
-				server.Kill9(t)
-				if atOnce {
-					server.Restart(t)
-					return nil
-				}
-				return func() { server.Restart(t) }
-			},
-		}
+// site starts a server for a fault.
+func site(t testing.TB, _ time.Duration) backendtest.Site {
+	t.Helper()
+	server := ownServer(t)
+	return backendtest.Site{
+		Server:  server.Addr(),
+		Kill:    func(t testing.TB) { t.Helper(); server.Kill9(t) },
+		Restart: func(t testing.TB) { t.Helper(); server.Restart(t) },
 	}
 }
 

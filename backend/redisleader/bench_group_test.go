@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goleader/leader/backend"
+	"github.com/goleader/leader/internal/benchtest"
 )
 
 // BenchmarkGroup compares a term of a free slot, in half-taken groups of several sizes, with one of a single lease.
@@ -26,22 +27,22 @@ func BenchmarkGroup(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			var c contest
-			c.add("single", func(ctx context.Context) error {
+			var c benchtest.Contest
+			c.Add("single", func(ctx context.Context) error {
 				lease, err := driver.TryAcquire(ctx, request("single"))
 				if err != nil {
 					return err
 				}
 				return lease.Release(ctx, 0)
 			})
-			c.add("group", func(ctx context.Context) error {
+			c.Add("group", func(ctx context.Context) error {
 				lease, _, err := driver.TryAcquireSlot(ctx, request(group), n)
 				if err != nil {
 					return err
 				}
 				return lease.Release(ctx, 0)
 			})
-			ratio(b, c.run(b), "group", "single")
+			benchtest.Ratio(b, c.Run(b), "group", "single")
 		})
 	}
 }
@@ -62,17 +63,17 @@ func BenchmarkRecords(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	var c contest
-	c.add("put", func(ctx context.Context) (err error) {
+	var c benchtest.Contest
+	c.Add("put", func(ctx context.Context) (err error) {
 		version, err = put(ctx, candidates-1, version)
 		return err
 	})
-	c.add("get", func(ctx context.Context) error {
+	c.Add("get", func(ctx context.Context) error {
 		list, _, err := driver.GetRecords(ctx, "job!candidate/")
 		if err == nil && len(list) != candidates {
 			err = fmt.Errorf("%d records", len(list))
 		}
 		return err
 	})
-	c.run(b)
+	c.Run(b)
 }

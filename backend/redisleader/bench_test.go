@@ -11,60 +11,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/goleader/leader/backend"
+	"github.com/goleader/leader/internal/benchtest"
 	"github.com/goleader/leader/internal/testserver"
 )
 
 const compareAndDelete = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`
-
-// contest times the same work done in several ways. The ways take turns, so that whatever else the machine does hits
-// all of them.
-type contest struct {
-	names []string
-	ways  map[string]func(ctx context.Context) error
-}
-
-func (c *contest) add(name string, way func(ctx context.Context) error) {
-	if c.ways == nil {
-		c.ways = map[string]func(ctx context.Context) error{}
-	}
-	c.names = append(c.names, name)
-	c.ways[name] = way
-}
-
-// run does each way once per iteration, in blocks of ten in both orders, and returns the median of each.
-func (c *contest) run(b *testing.B) map[string]time.Duration {
-	b.Helper()
-	const block = 10
-	times := map[string][]time.Duration{}
-	order := slices.Clone(c.names)
-	for n := 0; b.Loop(); n++ {
-		if n%block != 0 {
-			continue
-		}
-		for _, name := range order {
-			for range block {
-				began := time.Now()
-				if err := c.ways[name](b.Context()); err != nil {
-					b.Fatal(name, err)
-				}
-				times[name] = append(times[name], time.Since(began))
-			}
-		}
-		slices.Reverse(order)
-	}
-	medians := map[string]time.Duration{}
-	for name, list := range times {
-		slices.Sort(list)
-		medians[name] = list[len(list)/2]
-		b.ReportMetric(float64(medians[name].Nanoseconds())/1e3, name+"-µs")
-	}
-	return medians
-}
-
-func ratio(b *testing.B, medians map[string]time.Duration, above, below string) {
-	b.Helper()
-	b.ReportMetric(float64(medians[above])/float64(medians[below]), above+"/"+below)
-}
 
 func benchClient(b *testing.B) *redis.Client {
 	b.Helper()
@@ -82,8 +33,8 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	client := benchClient(b)
 	driver := New(client, nil)
 	remove := redis.NewScript(compareAndDelete)
-	var c contest
-	c.add("setnx", func(ctx context.Context) error {
+	var c benchtest.Contest
+	c.Add("setnx", func(ctx context.Context) error {
 		token := rand.Text()
 		args := redis.SetArgs{Mode: "NX", TTL: 30 * time.Second}
 		if err := client.SetArgs(ctx, "raw", token, args).Err(); err != nil {
@@ -91,7 +42,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 		}
 		return remove.Run(ctx, client, []string{"raw"}, token).Err()
 	})
-	c.add("scripts", func(ctx context.Context) error {
+	c.Add("scripts", func(ctx context.Context) error {
 		token, keys := rand.Text(), []string{"leader:{scripts}"}
 		err := acquireScript.Run(ctx, client, keys, token, int64(30_000_000), "node-1", "").Err()
 		if err != nil {
@@ -99,7 +50,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 		}
 		return releaseScript.Run(ctx, client, keys, token, int64(0), "publish").Err()
 	})
-	c.add("driver", func(ctx context.Context) error {
+	c.Add("driver", func(ctx context.Context) error {
 		req := backend.Request{Key: "driver", Token: rand.Text(), Owner: "node-1", TTL: 30 * time.Second}
 		lease, err := driver.TryAcquire(ctx, req)
 		if err != nil {
@@ -107,10 +58,10 @@ func BenchmarkAcquireRelease(b *testing.B) {
 		}
 		return lease.Release(ctx, 0)
 	})
-	medians := c.run(b)
-	ratio(b, medians, "driver", "setnx")
-	ratio(b, medians, "scripts", "setnx")
-	ratio(b, medians, "driver", "scripts")
+	medians := c.Run(b)
+	benchtest.Ratio(b, medians, "driver", "setnx")
+	benchtest.Ratio(b, medians, "scripts", "setnx")
+	benchtest.Ratio(b, medians, "driver", "scripts")
 }
 
 // BenchmarkHeld compares a losing attempt with its script sent by the raw client, and with a losing SET NX PX.
@@ -125,27 +76,27 @@ func BenchmarkHeld(b *testing.B) {
 	if err := client.SetArgs(b.Context(), "raw", "x", args).Err(); err != nil {
 		b.Fatal(err)
 	}
-	var c contest
-	c.add("setnx", func(ctx context.Context) error {
+	var c benchtest.Contest
+	c.Add("setnx", func(ctx context.Context) error {
 		if err := client.SetArgs(ctx, "raw", rand.Text(), args).Err(); !errors.Is(err, redis.Nil) {
 			return errors.New("not refused")
 		}
 		return nil
 	})
-	c.add("script", func(ctx context.Context) error {
+	c.Add("script", func(ctx context.Context) error {
 		keys := []string{driver.recordKey("held")}
 		return acquireScript.Run(ctx, client, keys, rand.Text(), int64(30_000_000), "node-2", "").Err()
 	})
-	c.add("driver", func(ctx context.Context) error {
+	c.Add("driver", func(ctx context.Context) error {
 		req := backend.Request{Key: "held", Token: rand.Text(), Owner: "node-2", TTL: 30 * time.Second}
 		if _, err := driver.TryAcquire(ctx, req); !errors.Is(err, backend.ErrHeld) {
 			return errors.New("not refused")
 		}
 		return nil
 	})
-	medians := c.run(b)
-	ratio(b, medians, "driver", "script")
-	ratio(b, medians, "driver", "setnx")
+	medians := c.Run(b)
+	benchtest.Ratio(b, medians, "driver", "script")
+	benchtest.Ratio(b, medians, "driver", "setnx")
 }
 
 // BenchmarkHandOff times a release, its message, and the waiter's acquisition.

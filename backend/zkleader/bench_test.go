@@ -13,58 +13,9 @@ import (
 
 	"github.com/goleader/leader"
 	"github.com/goleader/leader/backend"
+	"github.com/goleader/leader/internal/benchtest"
 	"github.com/goleader/leader/internal/testserver"
 )
-
-// contest times the same work done in several ways. The ways take turns, so that whatever else the machine does hits
-// all of them.
-type contest struct {
-	names []string
-	ways  map[string]func(ctx context.Context) error
-}
-
-func (c *contest) add(name string, way func(ctx context.Context) error) {
-	if c.ways == nil {
-		c.ways = map[string]func(ctx context.Context) error{}
-	}
-	c.names = append(c.names, name)
-	c.ways[name] = way
-}
-
-// run does each way once per iteration, in blocks of ten in both orders, and returns the median of each.
-func (c *contest) run(b *testing.B) map[string]time.Duration {
-	b.Helper()
-	const block = 10
-	times := map[string][]time.Duration{}
-	order := slices.Clone(c.names)
-	for n := 0; b.Loop(); n++ {
-		if n%block != 0 {
-			continue
-		}
-		for _, name := range order {
-			for range block {
-				began := time.Now()
-				if err := c.ways[name](b.Context()); err != nil {
-					b.Fatal(name, err)
-				}
-				times[name] = append(times[name], time.Since(began))
-			}
-		}
-		slices.Reverse(order)
-	}
-	medians := map[string]time.Duration{}
-	for name, list := range times {
-		slices.Sort(list)
-		medians[name] = list[len(list)/2]
-		b.ReportMetric(float64(medians[name].Nanoseconds())/1e3, name+"-µs")
-	}
-	return medians
-}
-
-func ratio(b *testing.B, medians map[string]time.Duration, above, below string) {
-	b.Helper()
-	b.ReportMetric(float64(medians[above])/float64(medians[below]), above+"/"+below)
-}
 
 // raw sends the requests of the driver by the client alone, for one key.
 type raw struct {
@@ -137,26 +88,26 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	r, d := benchRaw(b)
 	e := elector(b, d)
 	lock := zk.NewLock(r.conn, "/lock", zk.WorldACL(zk.PermAll))
-	var c contest
-	c.add("bare", func(context.Context) error {
+	var c benchtest.Contest
+	c.Add("bare", func(context.Context) error {
 		if _, err := r.conn.Create("/bare", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)); err != nil {
 			return err
 		}
 		return r.conn.Delete("/bare", -1)
 	})
-	c.add("requests", func(context.Context) error {
+	c.Add("requests", func(context.Context) error {
 		if err := r.acquire(); err != nil {
 			return err
 		}
 		return r.release()
 	})
-	c.add("lock", func(context.Context) error {
+	c.Add("lock", func(context.Context) error {
 		if err := lock.Lock(); err != nil {
 			return err
 		}
 		return lock.Unlock()
 	})
-	c.add("driver", func(ctx context.Context) error {
+	c.Add("driver", func(ctx context.Context) error {
 		req := backend.Request{Key: "driver", Token: rand.Text(), Owner: "node-1", TTL: 30 * time.Second}
 		l, err := d.TryAcquire(ctx, req)
 		if err != nil {
@@ -164,18 +115,18 @@ func BenchmarkAcquireRelease(b *testing.B) {
 		}
 		return l.Release(ctx, 0)
 	})
-	c.add("run", func(ctx context.Context) error {
+	c.Add("run", func(ctx context.Context) error {
 		res, err := e.RunIfLeader(ctx, "run", func(context.Context) error { return nil })
 		if err == nil && !res.OK() {
 			err = errors.New("not elected")
 		}
 		return err
 	})
-	medians := c.run(b)
-	ratio(b, medians, "requests", "bare")
-	ratio(b, medians, "driver", "requests")
-	ratio(b, medians, "run", "requests")
-	ratio(b, medians, "run", "lock")
+	medians := c.Run(b)
+	benchtest.Ratio(b, medians, "requests", "bare")
+	benchtest.Ratio(b, medians, "driver", "requests")
+	benchtest.Ratio(b, medians, "run", "requests")
+	benchtest.Ratio(b, medians, "run", "lock")
 }
 
 // BenchmarkHeld compares a losing attempt, and a run that is skipped, with their own request by the raw client.
@@ -188,28 +139,28 @@ func BenchmarkHeld(b *testing.B) {
 	if _, err := other.TryAcquire(b.Context(), win); err != nil {
 		b.Fatal(err)
 	}
-	var c contest
-	c.add("get", func(context.Context) error {
+	var c benchtest.Contest
+	c.Add("get", func(context.Context) error {
 		_, _, err := r.conn.Get(d.path("held"))
 		return err
 	})
-	c.add("driver", func(ctx context.Context) error {
+	c.Add("driver", func(ctx context.Context) error {
 		req := backend.Request{Key: "held", Token: rand.Text(), Owner: "node-2", TTL: 30 * time.Second}
 		if _, err := d.TryAcquire(ctx, req); !errors.Is(err, backend.ErrHeld) {
 			return errors.New("not refused")
 		}
 		return nil
 	})
-	c.add("skip", func(ctx context.Context) error {
+	c.Add("skip", func(ctx context.Context) error {
 		res, err := e.RunIfLeader(ctx, "held", func(context.Context) error { return nil })
 		if err == nil && res.Outcome != leader.Skipped {
 			err = errors.New("not skipped")
 		}
 		return err
 	})
-	medians := c.run(b)
-	ratio(b, medians, "driver", "get")
-	ratio(b, medians, "skip", "get")
+	medians := c.Run(b)
+	benchtest.Ratio(b, medians, "driver", "get")
+	benchtest.Ratio(b, medians, "skip", "get")
 }
 
 // BenchmarkHandOff times, from one session to another, a write, its event and a write; the same by the driver; and
@@ -239,8 +190,8 @@ func BenchmarkHandOff(b *testing.B) {
 		medians[name] = list[len(list)/2]
 		b.ReportMetric(float64(medians[name].Nanoseconds())/1e3, name+"-µs")
 	}
-	ratio(b, medians, "driver", "raw")
-	ratio(b, medians, "run", "raw")
+	benchtest.Ratio(b, medians, "driver", "raw")
+	benchtest.Ratio(b, medians, "run", "raw")
 }
 
 // linger lets a waiter mostly wait before what it waits for happens.

@@ -1,13 +1,13 @@
 package zkleader_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/goleader/leader/backend"
 	"github.com/goleader/leader/backend/backendtest"
-	"github.com/goleader/leader/backend/backendtest/netfault"
 	"github.com/goleader/leader/backend/zkleader"
 	"github.com/goleader/leader/internal/testserver"
 )
@@ -50,42 +50,7 @@ func TestOverlap(t *testing.T) {
 		Dial:     dialFor,
 		Fidelity: backendtest.Real,
 		Lease:    overlapLease,
-		Faults: []backendtest.Fault{
-			{
-				Name:   "FrozenConnection",
-				Effect: backendtest.LosesAll,
-				Stage:  proxied(overlapLease, (*netfault.Proxy).Freeze),
-			},
-			{
-				Name:   "SilentConnection",
-				Effect: backendtest.LosesAll,
-				Stage:  proxied(overlapLease, (*netfault.Proxy).Drop),
-			},
-			{
-				Name:   "CutConnection",
-				Effect: backendtest.LosesAll,
-				Stage:  proxied(overlapLease, (*netfault.Proxy).Cut),
-			},
-			{
-				Name:   "ConnectionFrozenBriefly",
-				Effect: backendtest.LosesNone,
-				Lease:  longOverlapLease,
-				Lasts:  longOverlapLease * 2 / 5,
-				Stage:  proxied(longOverlapLease, (*netfault.Proxy).Freeze),
-			},
-			{
-				Name:   "ConnectionCutBriefly",
-				Effect: backendtest.LosesNone,
-				Lease:  longOverlapLease,
-				Lasts:  longOverlapLease * 2 / 5,
-				Stage:  proxied(longOverlapLease, (*netfault.Proxy).Cut),
-			},
-			{
-				Name:   "ConnectionFrozenUntilSomeAreLost",
-				Effect: backendtest.LosesSome,
-				Lasts:  overlapLease * 3 / 4,
-				Stage:  proxied(overlapLease, (*netfault.Proxy).Freeze),
-			},
+		Faults: slices.Concat(backendtest.ConnectionFaults(overlapLease, site), []backendtest.Fault{
 			{
 				Name:   "ServerStoppedBriefly",
 				Effect: backendtest.LosesNone,
@@ -93,46 +58,20 @@ func TestOverlap(t *testing.T) {
 				Lasts:  longOverlapLease * 2 / 5,
 				Stage:  stopped(longOverlapLease),
 			},
-			{
-				Name:   "ServerKilledAndRestarted",
-				Effect: backendtest.LosesSome,
-				Stage:  killed(overlapLease, true),
-			},
-			{
-				Name:   "ServerAwayForHalfALease",
-				Effect: backendtest.LosesSome,
-				Lasts:  overlapLease / 2,
-				Stage:  killed(overlapLease, false),
-			},
-			{
-				Name:   "ServerAway",
-				Effect: backendtest.LosesAll,
-				Lasts:  overlapLease * 3 / 2,
-				Within: 5 * time.Second, // a restarted server gives every session its whole timeout
-				Stage:  killed(overlapLease, false),
-			},
-		},
+			// A restarted server gives every session its whole timeout.
+		}, backendtest.ServerFaults(overlapLease, 5*time.Second, site)),
 	})
 }
 
-// proxied puts a fault on the holder's connections.
-func proxied(timeout time.Duration, do func(p *netfault.Proxy)) func(t testing.TB) backendtest.Stage {
-	return func(t testing.TB) backendtest.Stage {
-		t.Helper()
-		server := ownServer(t)
-		proxy, err := netfault.Listen(t.Context(), server.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(proxy.Close)
-		return backendtest.Stage{
-			Holder:    withTimeout(proxy.Addr(), timeout),
-			Contender: withTimeout(server.Addr(), timeout),
-			Do: func(testing.TB) func() {
-				do(proxy)
-				return proxy.Mend
-			},
-		}
+// site starts a server for a fault; its sessions last as long as the leases.
+func site(t testing.TB, lease time.Duration) backendtest.Site {
+	t.Helper()
+	server := ownServer(t)
+	return backendtest.Site{
+		Server:  server.Addr(),
+		Address: func(hostPort string) string { return withTimeout(hostPort, lease) },
+		Kill:    func(t testing.TB) { t.Helper(); server.Kill9(t) },
+		Restart: func(t testing.TB) { t.Helper(); server.Restart(t) },
 	}
 }
 
@@ -146,24 +85,6 @@ func stopped(timeout time.Duration) func(t testing.TB) backendtest.Stage {
 			t.Helper()
 			server.Stop(t)
 			return func() { server.Cont(t) }
-		}}
-	}
-}
-
-// killed kills the server, and restarts it at once or as the healing.
-func killed(timeout time.Duration, atOnce bool) func(t testing.TB) backendtest.Stage {
-	return func(t testing.TB) backendtest.Stage {
-		t.Helper()
-		server := ownServer(t)
-		addr := withTimeout(server.Addr(), timeout)
-		return backendtest.Stage{Holder: addr, Contender: addr, Do: func(t testing.TB) func() {
-			t.Helper()
-			server.Kill9(t)
-			if atOnce {
-				server.Restart(t)
-				return nil
-			}
-			return func() { server.Restart(t) }
 		}}
 	}
 }
