@@ -109,7 +109,7 @@ func (c *candidacy) once(
 
 // try takes the key if it is free.
 func (c *candidacy) try(ctx context.Context, place string) (*term, error) {
-	answer, err := c.client.Txn(ctx).If(isFree(place)).Then(c.put(place)).Else(clientv3.OpGet(place)).Commit()
+	answer, err := c.client.Txn(untold(ctx)).If(isFree(place)).Then(c.put(place)).Else(clientv3.OpGet(place)).Commit()
 	if err != nil {
 		return nil, err
 	}
@@ -189,3 +189,11 @@ func (c *candidacy) put(place string) clientv3.Op {
 func isFree(place string) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(place), "=", 0)
 }
+
+// untold is ctx with a deadline that the server is not told. The request ends here all the same, and the server bounds
+// by itself what it does; a timer of its own for each request costs it more than it is worth.
+func untold(ctx context.Context) context.Context { return noDeadline{ctx} }
+
+type noDeadline struct{ context.Context } //nolint:containedctx // it is one
+
+func (noDeadline) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }

@@ -122,7 +122,7 @@ func (t *term) keep(ctx context.Context, keep time.Duration) error {
 func (t *term) finish(ctx context.Context, op clientv3.Op) (done bool, err error) {
 	for range conflicts {
 		unchanged := clientv3.Compare(clientv3.ModRevision(t.place), "=", t.lastWrite())
-		answer, err := t.backend.client.Txn(ctx).If(unchanged).Then(op).Commit()
+		answer, err := t.backend.client.Txn(untold(ctx)).If(unchanged).Then(op).Commit()
 		if err != nil {
 			t.taint()
 			return false, classify(ctx, err)
