@@ -34,6 +34,12 @@ func abandonCases() []testCase {
 			says: "an attempt that arrives after it was abandoned opens no term",
 			run:  abandonRefusesALateAttempt,
 		},
+		{
+			name: "Abandon_RefusesALateAttemptAfterExpiry",
+			rule: ruleIdempotence,
+			says: "an attempt that arrives after it was abandoned opens no term where another's lease had ended by itself",
+			run:  abandonRefusesALateAttemptAfterExpiry,
+		},
 	}
 }
 
@@ -98,6 +104,20 @@ func abandonRefusesALateAttempt(t *caseT) {
 		t.free(b, "job")
 		t.release(t.win(b, t.request("job", t.long())), 0)
 	}
+}
+
+func abandonRefusesALateAttemptAfterExpiry(t *caseT) {
+	a, b := t.pair()
+	g := t.win(a, t.request("job", t.ttl()))
+	t.freeAgain(a, g)
+	t.freeAgain(b, g)
+	late := t.request("job", t.long())
+	t.abandoned(a, late)
+	t.spent(a, late)
+	t.spent(b, late)
+	t.free(b, "job")
+	t.lost(g)
+	t.win(b, t.request("job", t.long()))
 }
 
 // abandoned gives up an attempt and must succeed.

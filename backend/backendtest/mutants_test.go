@@ -50,6 +50,7 @@ var mutants = []struct{ sin, caught string }{
 	{"abandon of nothing fails", "Abandon_OfNothingIsNil"},
 	{"abandon leaves the token fresh", "Abandon_RefusesARepeat"},
 	{"abandon of a new key leaves no trace", "Abandon_RefusesALateAttempt"},
+	{"abandon of an expired key leaves no trace", "Abandon_RefusesALateAttemptAfterExpiry"},
 	{"reuses a fence", "Fence_GrowsByRelease"},
 	{"takes a coarse clock for the fence", "Fence_GrowsByRelease"},
 	{"keeps the fence of an expired lease", "Fence_GrowsThroughExpiry"},
