@@ -88,6 +88,9 @@ func (d *faultyDriver) attemptSlot(slots []*faultyRecord, req backend.Request) (
 	}
 	for i, r := range slots {
 		if !d.free(r) && !r.kept && r.token == req.Token && d.sin != "a repeated token takes a second slot" {
+			if d.sin == "a repeat that meets a change takes a free slot" && d.meetsChange(slots) {
+				break
+			}
 			d.repeatSlot(r, req)
 			return i, nil
 		}
@@ -108,6 +111,21 @@ func (d *faultyDriver) attemptSlot(slots []*faultyRecord, req backend.Request) (
 		return i, nil
 	}
 	return 0, d.loseSlot(slots)
+}
+
+// meetsChange reports whether another slot was taken beside a request. d.mu is held, but for a while.
+func (d *faultyDriver) meetsChange(slots []*faultyRecord) bool {
+	newest := func() (fence uint64) {
+		for _, r := range slots {
+			fence = max(fence, r.fence)
+		}
+		return fence
+	}
+	before := newest()
+	d.mu.Unlock()
+	time.Sleep(time.Millisecond)
+	d.mu.Lock()
+	return newest() != before
 }
 
 func (d *faultyDriver) repeatSlot(r *faultyRecord, req backend.Request) {

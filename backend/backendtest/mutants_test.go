@@ -120,6 +120,7 @@ var mutants = []struct{ sin, caught string }{
 	{"a repeated token takes a second slot", "Slots_RepeatGetsTheSame"},
 	{"repeat does not refresh a slot", "Slots_RepeatMovesTheEnd"},
 	{"gives repeats at once a slot each", "Slots_JoinRepeats"},
+	{"a repeat that meets a change takes a free slot", "Slots_RepeatBesideChanges"},
 	{"looks before it takes a slot", "Slots_HaveOneWinnerEach"},
 	{"gives a taken slot away now and then", "Slots_NeverExceedN"},
 	{"accepts any TTL in a group", "Slots_RefuseATTLOutside"},

@@ -66,6 +66,12 @@ func slotCases() []testCase {
 			run:  slotsJoinRepeats,
 		},
 		{
+			name: "Slots_RepeatBesideChanges",
+			rule: abilitySlotAcquirer,
+			says: "a repeated token gets the slot and the fence that it has while the other slots come and go",
+			run:  slotsRepeatBesideChanges,
+		},
+		{
 			name: "Slots_HaveOneWinnerEach",
 			rule: abilitySlotAcquirer,
 			says: "of thirty attempts at the same time exactly n get a slot, and the others find them held",

@@ -51,6 +51,33 @@ func slotsNeverExceedN(t *caseT) {
 	t.noSlot(a, "job", n)
 }
 
+func slotsRepeatBesideChanges(t *caseT) {
+	a, b := t.slotPair()
+	const n, repeats = 4, 40
+	g := t.takeSlot(a, t.request("job", t.long()), n)
+	var done atomic.Bool
+	t.together(3, func(i int) {
+		if i == 0 {
+			defer done.Store(true)
+			for range repeats {
+				again := t.takeSlot(a, g.asked, n)
+				if again.slot != g.slot || again.Fence() != g.Fence() {
+					t.Fatalf("the repeated attempt got slot %d with fence %d, want %d with %d",
+						again.slot, again.Fence(), g.slot, g.Fence())
+				}
+			}
+			return
+		}
+		for !done.Load() && !t.Failed() {
+			t.release(t.takeSlot(b, t.request("job", t.long()), n).grant, 0)
+		}
+	})
+	t.release(g.grant, 0)
+	for slot := range n {
+		t.free(b, backend.SlotKey("job", slot))
+	}
+}
+
 // judgeSlots checks each slot's history, counts over all of them, and returns the end of the last term.
 func (t *caseT) judgeSlots(slots []history, deaths int64) (last time.Time) {
 	t.Helper()
