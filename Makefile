@@ -1,6 +1,6 @@
 # The commands of this repository. M names one module, as its folder: make test M=backend/redisleader.
 
-.PHONY: help test servers check fmt bench matrix
+.PHONY: help test servers check fmt bench matrix rehearse release
 
 help: ## lists the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,3 +22,9 @@ bench: servers ## runs the benchmarks
 
 matrix: ## regenerates docs/backends.md from the results of the conformance suite
 	@bash internal/tools/matrix.sh
+
+rehearse: ## acts as an outside user: gets and builds every module of the working tree from a module proxy
+	@bash internal/tools/rehearse.sh
+
+release: ## makes a release on a branch of its own, with its tags: make release VERSION=v1.2.3
+	@bash internal/tools/release.sh "$(VERSION)"
