@@ -8,7 +8,13 @@ source "$(dirname "$0")/lib.sh"
 
 version=${1:-}
 work=$(mktemp -d)
-trap 'git worktree remove --force "$work/old" 2>/dev/null; rm -rf "$work"' EXIT
+branch=
+tidy_up() {
+	[[ -z $branch ]] || git switch --quiet "$branch"
+	[[ ! -e $work/old ]] || git worktree remove --force "$work/old"
+	rm -rf "$work"
+}
+trap tidy_up EXIT
 release=$work/release
 go build -C internal/release -o "$release" .
 tags=$("$release" tags "$version")
@@ -48,9 +54,9 @@ fi
 
 [[ -n ${LEADER_REHEARSED:-} ]] || bash "$tools/rehearse.sh"
 
-branch=$(git symbolic-ref --quiet --short HEAD) || branch=$(git rev-parse HEAD)
+here=$(git symbolic-ref --quiet --short HEAD) || fail "check out a branch first"
 git switch --quiet --create "release-$version"
-trap 'git switch --quiet "$branch"; git worktree remove --force "$work/old" 2>/dev/null; rm -rf "$work"' EXIT
+branch=$here
 "$release" prepare "$version"
 git commit --quiet --all --message "Release $version"
 for tag in $tags; do
