@@ -34,20 +34,23 @@ done
 compare() {
 	local dir=$1 path
 	[[ -f $work/old/$dir/go.mod ]] || return 0
-	path=$(go list -C "$dir" -m)
-	(cd "$work/old/$dir" && "$work/apidiff" -m -w "$work/old.api" "$path")
-	(cd "$dir" && "$work/apidiff" -m -w "$work/new.api" "$path")
-	"$work/apidiff" -m -incompatible "$work/old.api" "$work/new.api"
+	path=$(go list -C "$dir" -m) &&
+		(cd "$work/old/$dir" && "$work/apidiff" -m -w "$work/old.api" "$path" 2>/dev/null) &&
+		(cd "$dir" && "$work/apidiff" -m -w "$work/new.api" "$path" 2>/dev/null) &&
+		"$work/apidiff" -m -incompatible "$work/old.api" "$work/new.api" 2>/dev/null
 }
 
-if last=$(git describe --tags --abbrev=0 --match 'v[0-9]*' 2>/dev/null); then
+last=$(git tag --list 'v[0-9]*' --sort=-version:refname | head -n 1)
+if [[ -n $last ]]; then
 	go build -C internal/release -o "$work/apidiff" golang.org/x/exp/cmd/apidiff
-	git worktree add --quiet --detach "$work/old" "$last"
+	# The commit before the tagged one has the replacements, so it builds from the working tree alone.
+	git worktree add --quiet --detach "$work/old" "$last^"
 	gone=
 	for dir in $("$release" folders); do
-		gone+=$(compare "$dir")
+		lines=$(compare "$dir") || fail "$dir cannot be compared with $last"
+		[[ -z $lines ]] || gone+="$dir"$'\n'"$lines"$'\n'
 	done
-	[[ -z $gone ]] || printf 'no longer as in %s:\n%s\n' "$last" "$gone"
+	[[ -z $gone ]] || printf 'no longer as in %s:\n%s' "$last" "$gone"
 	[[ -z $gone || $version == v0.* || ${version%%.*} != "${last%%.*}" ]] ||
 		fail "a version that is not compatible with $last needs another major version"
 fi

@@ -16,10 +16,12 @@ redis-server: Redis: redis-server
 postgres: PostgreSQL: postgresql
 mariadbd: MariaDB: mariadb-server-core
 etcd: etcd: etcd-server
-java: ZooKeeper and the stand-in for MongoDB: default-jre-headless
+java: ZooKeeper, Hazelcast and the stand-in for MongoDB: default-jre-headless
 /usr/share/java/zookeeper.jar: ZooKeeper: libzookeeper-java
 javac: building the stand-in for MongoDB: default-jdk-headless
-mvn: building the stand-in for MongoDB: maven
+mvn: Hazelcast and the stand-in for MongoDB: maven
+node: the stand-in for DynamoDB: nodejs
+npm: building the stand-in for DynamoDB: npm
 gcc: the race detector: gcc libc6-dev
 '
 
