@@ -26,6 +26,8 @@ require (
 	modernc.org/sqlite v1.62.0
 )
 
+require filippo.io/edwards25519 v1.2.0 // indirect
+
 require (
 	github.com/armon/go-metrics v0.4.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
@@ -51,8 +53,10 @@ require (
 	github.com/go-openapi/swag/stringutils v0.27.1 // indirect
 	github.com/go-openapi/swag/typeutils v0.27.1 // indirect
 	github.com/go-openapi/swag/yamlutils v0.27.1 // indirect
+	github.com/go-sql-driver/mysql v1.10.1
 	github.com/go-viper/mapstructure/v2 v2.5.0 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
+	github.com/goleader/leader/backend/mysqlleader v0.0.0
 	github.com/google/gnostic-models v0.7.0 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.29.0 // indirect
@@ -127,3 +131,5 @@ replace (
 	github.com/goleader/leader/backend/sqliteleader => ../backend/sqliteleader
 	github.com/goleader/leader/backend/zkleader => ../backend/zkleader
 )
+
+replace github.com/goleader/leader/backend/mysqlleader => ../backend/mysqlleader
