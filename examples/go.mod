@@ -26,9 +26,9 @@ require (
 	modernc.org/sqlite v1.62.0
 )
 
-require filippo.io/edwards25519 v1.2.0 // indirect
 
 require (
+	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/armon/go-metrics v0.4.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
