@@ -115,6 +115,7 @@ func describe(ctx context.Context, client kubernetes.Interface, what string) err
 	if l.Spec.LeaseTransitions != nil {
 		transitions = *l.Spec.LeaseTransitions
 	}
-	fmt.Printf("%-14s holderIdentity=%q leaseTransitions=%d resourceVersion=%s\n", what, holder, transitions, l.ResourceVersion)
+	fmt.Printf("%-14s holderIdentity=%q leaseTransitions=%d resourceVersion=%s\n",
+		what, holder, transitions, l.ResourceVersion)
 	return nil
 }
