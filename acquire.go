@@ -147,7 +147,7 @@ func (s *seeker) attempt(ctx context.Context) (*hold, error) {
 	case ctx.Err() != nil:
 		return nil, interrupted(ctx, "acquire", s.hold.call.name)
 	}
-	return nil, s.fail(errNoAnswer)
+	return nil, s.fail(ErrNoAnswer)
 }
 
 // passedOver says that the strategy prefers another candidate. It does not leave the package.
@@ -286,7 +286,7 @@ func (s *seeker) granted(ctx context.Context, l backend.Lease) (*hold, error) {
 
 // refused makes an error of anything but a yes.
 func (s *seeker) refused(err error) error {
-	if errors.Is(err, errNoAnswer) {
+	if errors.Is(err, ErrNoAnswer) {
 		s.doubt = true
 		return s.fail(err) // the claim ends with the answer
 	}

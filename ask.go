@@ -14,9 +14,6 @@ const (
 	swift = 10 * time.Millisecond
 )
 
-// errNoAnswer says that a request was given up; it may still be applied.
-var errNoAnswer = errors.New("no answer in time")
-
 // request is one to a driver. It is idempotent, since it may be made twice.
 type request[T any] struct {
 	send  func(ctx context.Context) (T, error)
@@ -24,7 +21,7 @@ type request[T any] struct {
 	late  func(T, error) // called with the answer of one that was given up, when it comes; may be nil
 }
 
-// ask makes a request and returns when ctx ends at the latest, with errNoAnswer if the driver has not returned by then.
+// ask makes a request and returns when ctx ends at the latest, with ErrNoAnswer if the driver has not returned by then.
 //
 // A driver whose calls may outlive their context is asked on a goroutine that can be abandoned. The two switches of
 // goroutines cost more than the round trip to a store nearby, so one that keeps deadlines and has been swift is asked
@@ -47,7 +44,7 @@ func ask[T any](ctx context.Context, e *engine, r request[T]) (T, error) {
 		began = time.Now()
 	}
 	v, err := askAside(ctx, r)
-	if !errors.Is(err, errNoAnswer) {
+	if !errors.Is(err, ErrNoAnswer) {
 		e.timed(began)
 	}
 	return v, err
@@ -89,7 +86,7 @@ func askAside[T any](ctx context.Context, r request[T]) (T, error) {
 	}
 	if decided.CompareAndSwap(false, true) {
 		var none T
-		return none, errNoAnswer
+		return none, ErrNoAnswer
 	}
 	a := <-answers
 	return a.v, a.err

@@ -122,7 +122,7 @@ func attempt(l time.Duration) time.Duration { return min(maxAttempt, l/2) }
 
 // failure wraps an error of the driver, once.
 func (e *engine) failure(op, name string, err error) *BackendError {
-	late := errors.Is(err, errNoAnswer) || errors.Is(err, errTooLate) || errors.Is(err, context.DeadlineExceeded)
+	late := errors.Is(err, ErrNoAnswer) || errors.Is(err, errTooLate) || errors.Is(err, context.DeadlineExceeded)
 	if late && backend.KindOf(err) == backend.Unknown {
 		err = backend.WithKind(err, backend.Unavailable)
 	}

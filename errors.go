@@ -41,6 +41,9 @@ var (
 	// ErrUnsupported says that the backend lacks an ability.
 	ErrUnsupported = errors.New("not supported by the backend")
 
+	// ErrNoAnswer is in a [BackendError] whose request the library gave up, because the client did not return in time. It
+	// may still be applied.
+	ErrNoAnswer = errors.New("no answer in time")
 	// ErrUnavailable matches a [BackendError] of kind [backend.Unavailable].
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrDenied matches a [BackendError] of kind [backend.Denied].

@@ -50,7 +50,7 @@ func (s *scheduler) giveUp(h *hold, now instant) {
 		return
 	}
 	s.stopWaiting(h)
-	s.failed(h, r, now, errNoAnswer)
+	s.failed(h, r, now, ErrNoAnswer)
 }
 
 // answered takes in the answer of a renewal, also of one that was given up.
@@ -147,7 +147,7 @@ func (h *hold) extendBy(ctx context.Context, d time.Duration) error {
 	}
 	s := &h.e.renewals
 	if !s.begin(h) {
-		return h.e.failure("renew", h.call.name, backend.WithKind(errNoAnswer, backend.Unavailable))
+		return h.e.failure("renew", h.call.name, backend.WithKind(ErrNoAnswer, backend.Unavailable))
 	}
 	sent := h.e.clock.now()
 	bounded, cancel := context.WithTimeout(ctx, min(attempt(h.ttl()), sent.until(h.trustedUntil())))
@@ -165,7 +165,7 @@ func (h *hold) extendBy(ctx context.Context, d time.Duration) error {
 		send: errorOnly(func(ctx context.Context) error { return h.lease.Renew(ctx, ttl) }),
 		late: func(_ struct{}, err error) { take(err) },
 	})
-	if !errors.Is(err, errNoAnswer) {
+	if !errors.Is(err, ErrNoAnswer) {
 		take(err)
 	}
 	if over := h.err(); over != nil {

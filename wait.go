@@ -71,7 +71,7 @@ func (s *seeker) inLine() error {
 	last, granted, asking := s.e.lastVerdict(s.queue)
 	switch {
 	case asking > attempt(s.hold.call.config.lease):
-		return s.fail(errNoAnswer)
+		return s.fail(ErrNoAnswer)
 	case last != nil && last.err != nil:
 		return last.err
 	case last != nil && last.passed:
@@ -81,7 +81,7 @@ func (s *seeker) inLine() error {
 	case granted != nil:
 		return s.heldHere(granted)
 	}
-	return s.fail(errNoAnswer)
+	return s.fail(ErrNoAnswer)
 }
 
 // worthwhile reports whether another attempt may succeed.

@@ -1,0 +1,5 @@
+//go:build !race
+
+package metricstest
+
+const raceEnabled = false

@@ -1,0 +1,87 @@
+package otelleader
+
+import (
+	"context"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/goleader/leader"
+	"github.com/goleader/leader/metrics"
+)
+
+// MaxRenewals is how many renewals of a run are events of its span, and how many failed ones.
+const MaxRenewals = 32
+
+// Tracer makes a span of each run. All methods may be called concurrently. Use [NewTracer]: the zero value is not ready.
+type Tracer struct {
+	tracer   trace.Tracer
+	previous previous
+}
+
+// NewTracer returns a tracer that makes its spans with p.
+func NewTracer(p trace.TracerProvider) *Tracer { return &Tracer{tracer: p.Tracer(scope)} }
+
+// Hooks returns the hooks that make the spans, for [leader.WithHooks]. Hooks joined after them see the span in their
+// context.
+func (t *Tracer) Hooks() leader.Hooks {
+	return leader.Hooks{
+		RunStarted:    t.started,
+		RunFinished:   t.finished,
+		Acquired:      t.acquired,
+		Renewed:       t.renewed,
+		RenewFailed:   t.renewFailed,
+		Lost:          t.lost,
+		Released:      t.released,
+		ReleaseFailed: t.releaseFailed,
+	}
+}
+
+// run is what a context carries for the hooks of one run.
+type run struct {
+	name     string
+	span     trace.Span
+	recorded bool // the span is, so it is worth describing
+	renewals atomic.Int64
+	failures atomic.Int64
+	lost     atomic.Bool // there is an event of it
+}
+
+// runKey finds the run that this tracer put into a context.
+type runKey struct{ t *Tracer }
+
+func (t *Tracer) started(ctx context.Context, name string) context.Context {
+	ctx, span := t.tracer.Start(ctx, "leader.run", trace.WithAttributes(keyName.String(name)))
+	return context.WithValue(ctx, runKey{t}, &run{name: name, span: span, recorded: span.IsRecording()})
+}
+
+// runOf returns the run that a lease is of; nil if it was acquired by hand, inside or outside of one.
+func (t *Tracer) runOf(ctx context.Context, l leader.LeaseInfo) *run {
+	if r, ok := ctx.Value(runKey{t}).(*run); ok && r.name == l.Name {
+		return r
+	}
+	return nil
+}
+
+// finished ends the span. A hook of somebody else may have replaced the context of the run; its span never ends then.
+func (t *Tracer) finished(ctx context.Context, name string, result leader.RunResult, err error) {
+	r, ok := ctx.Value(runKey{t}).(*run)
+	if !ok || r.name != name {
+		return
+	}
+	defer r.span.End()
+	if !r.recorded {
+		return
+	}
+	outcome, reason := metrics.Outcome(ctx, result, err)
+	describe(r, result, outcome, reason)
+	if gone := lostIn(result); gone != nil { // the hook may be called a moment later
+		r.addLost(gone)
+	}
+	if result.Holder.Node != "" {
+		linkHolder(ctx, r.span, result.Holder)
+	}
+	if reason != metrics.Canceled {
+		judge(r.span, result, err)
+	}
+}
