@@ -36,6 +36,7 @@ var values = map[string][]string{
 		metrics.Expired, metrics.TakenOver, metrics.MaxHold, metrics.HandBack, metrics.Abandoned, metrics.Other,
 	},
 	"kind": {metrics.Unknown, metrics.Unavailable, metrics.Denied, metrics.Misconfigured},
+	"op":   {"acquire", "renew", "release"},
 }
 
 // described are the labels of all metrics that promleader has, by their names.
