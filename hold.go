@@ -90,7 +90,7 @@ func (h *hold) trustedUntil() instant { return instant(h.until.Load()) }
 func (h *hold) info() LeaseInfo {
 	i := LeaseInfo{
 		Name: h.call.name, Node: h.e.config.node, Key: h.e.slotKey(h.call.key, h.slot), Slot: h.slot,
-		Acquired: h.e.clock.time(h.acquired),
+		Acquired: h.e.clock.time(h.acquired), Lasts: h.ttl(),
 	}
 	if h.lease != nil {
 		i.Fence = h.lease.Fence()

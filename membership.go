@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/goleader/leader/backend"
+	"github.com/goleader/leader/internal/key"
 )
 
 // seatFormat is the major version of a candidate's record.
@@ -41,7 +42,7 @@ type seat struct {
 func readSeat(set string, r backend.Record) (seat, bool) {
 	var s seat
 	err := json.Unmarshal(r.Value, &s)
-	if err != nil || s.Format != seatFormat || s.Node == "" || r.Key != set+escape(s.Node) {
+	if err != nil || s.Format != seatFormat || s.Node == "" || r.Key != set+key.Escape(s.Node) {
 		return seat{}, false
 	}
 	s.version = r.Version
@@ -79,7 +80,7 @@ func (s *Strategic) Enroll(ctx context.Context, name string, c Candidate) (*Memb
 	}
 	c.Metadata = maps.Clone(c.Metadata)
 	o := s.outlook(name)
-	m := &Membership{o: o, node: c.Node, key: o.set + escape(c.Node), ended: make(chan struct{})}
+	m := &Membership{o: o, node: c.Node, key: o.set + key.Escape(c.Node), ended: make(chan struct{})}
 	m.enrolment = newToken()
 	m.seat = seat{Candidate: c, Format: seatFormat, Enrolment: m.enrolment}
 	if err := m.sit(ctx); err != nil {

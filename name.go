@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/goleader/leader/internal/key"
 )
 
 // maxName is the longest name, namespace or node id, in bytes.
@@ -25,20 +27,5 @@ func checkName(what, s string) error {
 	return nil
 }
 
-// keyOf is the key of a name within a namespace, of which "" is none. Different pairs have different keys, and no key
-// contains the characters that separate slots and records unless a slot or record is meant.
-func keyOf(namespace, name string) string {
-	if namespace == "" {
-		return escape(name)
-	}
-	return escape(namespace) + "/" + escape(name)
-}
-
-var escaper = strings.NewReplacer("%", "%p", "/", "%s", "#", "%h", "!", "%e")
-
-func escape(s string) string {
-	if !strings.ContainsAny(s, "%/#!") {
-		return s
-	}
-	return escaper.Replace(s)
-}
+// keyOf is the key of a name within a namespace, of which "" is none.
+func keyOf(namespace, name string) string { return key.Prefix(namespace) + key.Escape(name) }

@@ -164,6 +164,7 @@ type LeaseInfo struct {
 	Fence    uint64
 	Slot     int           // 0 outside groups
 	Acquired time.Time     // by the local clock
+	Lasts    time.Duration // for how long it was asked for, and is with each renewal
 	Held     time.Duration // how long it was held; set in results
 }
 

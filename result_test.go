@@ -122,7 +122,8 @@ func TestElector_RunIfLeader_ReportsAnElectedRun(t *testing.T) {
 		want := leader.RunResult{
 			Outcome: leader.Elected, Attempts: 1, Waited: time.Second,
 			Lease: leader.LeaseInfo{
-				Name: "a", Node: "node-1", Key: "ns/a", Fence: fence, Held: 4 * time.Second, Acquired: acquired,
+				Name: "a", Node: "node-1", Key: "ns/a", Fence: fence, Acquired: acquired, Lasts: time.Minute,
+				Held: 4 * time.Second,
 			},
 		}
 		if fence == 0 || !r.OK() || r.String() != want.String() || r.Lease != want.Lease ||

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/goleader/leader/backend"
+	"github.com/goleader/leader/internal/key"
 )
 
 // markTries is how often a run is marked before it is given up.
@@ -24,7 +25,7 @@ type mark struct {
 
 // newMark prepares the mark of a run under h.
 func newMark(h *hold) *mark {
-	set := recordSet(h.call.key, "run."+escape(h.call.config.runKey))
+	set := recordSet(h.call.key, "run."+key.Escape(h.call.config.runKey))
 	return &mark{h: h, set: set, record: backend.Record{
 		Key: set + "run", Value: []byte(h.token), TTL: h.call.config.runKeep,
 	}}

@@ -22,6 +22,7 @@ javac: building the stand-in for MongoDB: default-jdk-headless
 mvn: Hazelcast and the stand-in for MongoDB: maven
 node: the stand-in for DynamoDB: nodejs
 npm: building the stand-in for DynamoDB: npm
+chromium: the status page in a browser: chromium fonts-dejavu-core
 gcc: the race detector: gcc libc6-dev
 '
 

@@ -48,7 +48,7 @@ test_module() {
 export -f test_module
 
 # Those that take longest come first, so that none is left over alone at the end.
-slow='consul|etcd|k8s|zk|sqltest'
+slow='consul|etcd|hazelcast|k8s|raft|zk|browsertest|leaderctl|sqltest'
 first=()
 others=()
 list=$(modules "${1:-}")

@@ -1,0 +1,40 @@
+package jobs
+
+import (
+	"path"
+	"regexp"
+	"runtime/debug"
+)
+
+// prefix is what comes before the names of the jobs.
+func (b *builder) prefix() string {
+	switch {
+	case b.config.Prefix != nil:
+		return *b.config.Prefix
+	case b.config.Service != "":
+		return b.config.Service + ":"
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	service := serviceOf(info.Path)
+	if service == "" {
+		b.refuse("the service has no name: its main package has the path %q", info.Path)
+	}
+	return service + ":"
+}
+
+var version = regexp.MustCompile(`^v\d+$`)
+
+// serviceOf is the name of the service whose main package has that path, "" if that says nothing.
+func serviceOf(main string) string {
+	name := path.Base(main)
+	if version.MatchString(name) {
+		name = path.Base(path.Dir(main))
+	}
+	if name == "." || name == "/" || name == "command-line-arguments" {
+		return ""
+	}
+	return name
+}

@@ -1,0 +1,66 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// bound is the longest that an answer of the store, or of the history, is waited for.
+const bound = 2 * time.Second
+
+var errNoAnswer = errors.New("no answer in time")
+
+// aside makes calls that may outlive their context: one at a time, which all who want its answer share, and each of them
+// waits for so long and no longer.
+type aside[T any] struct {
+	mu      sync.Mutex
+	current *answer[T]
+}
+
+type answer[T any] struct {
+	done  chan struct{} // closed when the rest is set
+	value T
+	err   error
+}
+
+// call returns the answer of the call under way, or of f. ctx ends the wait, not the call, which others may wait for.
+func (a *aside[T]) call(ctx context.Context, f func(ctx context.Context) (T, error)) (T, error) {
+	a.mu.Lock()
+	c := a.current
+	if c == nil {
+		c = &answer[T]{done: make(chan struct{})}
+		a.current = c
+		go a.run(context.WithoutCancel(ctx), c, f)
+	}
+	a.mu.Unlock()
+	t := time.NewTimer(bound)
+	defer t.Stop()
+	var zero T
+	select {
+	case <-c.done:
+		return c.value, c.err
+	case <-ctx.Done():
+		return zero, ctx.Err()
+	case <-t.C:
+		return zero, errNoAnswer
+	}
+}
+
+func (a *aside[T]) run(ctx context.Context, c *answer[T], f func(ctx context.Context) (T, error)) {
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	c.value, c.err = f(ctx)
+	a.mu.Lock()
+	a.current = nil
+	a.mu.Unlock()
+	close(c.done)
+}
+
+// busy reports whether a call is under way.
+func (a *aside[T]) busy() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.current != nil
+}

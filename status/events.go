@@ -1,0 +1,145 @@
+package status
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/goleader/leader"
+	"github.com/goleader/leader/history"
+)
+
+const (
+	recent     = 300 // records that are read
+	maxEvents  = 60  // that are shown
+	maxSkipped = 15  // of them, as a name that many nodes try is skipped far more often than it is led
+)
+
+// forcedBy is the key of a record's metadata that says who forced a release, which makes an event of its own kind.
+const forcedBy = "forced release by"
+
+// refreshEvents reads the history unless that was done a moment ago.
+func (p *Page) refreshEvents(ctx context.Context) {
+	if p.options.History == nil {
+		return
+	}
+	p.mu.Lock()
+	due := time.Since(p.board.read) >= min(rarely, 2*p.options.Interval)
+	p.mu.Unlock()
+	if due && !p.reading.busy() {
+		_, _ = p.reading.call(ctx, p.readEvents) // a failure is shown
+	}
+}
+
+func (p *Page) readEvents(ctx context.Context) (struct{}, error) {
+	records, err := p.options.History.Recent(ctx, "", recent)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fresh := p.board.events
+	unread := ""
+	if err != nil {
+		unread = "the history cannot be read"
+		if p.board.unread == "" {
+			p.logger().LogAttrs(ctx, slog.LevelWarn, unread, slog.Any("err", err))
+		}
+	} else {
+		fresh = eventsOf(records)
+	}
+	p.board.read = time.Now()
+	if unread == p.board.unread && reflect.DeepEqual(fresh, p.board.events) {
+		return struct{}{}, err
+	}
+	p.board.events, p.board.unread = fresh, unread
+	p.tell(true)
+	return struct{}{}, err
+}
+
+// eventsOf are the last events, newest first, of records that are about in that order.
+func eventsOf(records []history.Record) []event {
+	list := make([]event, 0, maxEvents)
+	skipped := 0
+	for i := range records {
+		r := &records[i]
+		if r.Status == history.Skipped {
+			if skipped++; skipped > maxSkipped {
+				continue
+			}
+		}
+		list = append(list, eventOf(r))
+	}
+	slices.SortStableFunc(list, func(x, y event) int { return y.Time.Compare(x.Time.Time) })
+	return list[:min(len(list), maxEvents)]
+}
+
+func eventOf(r *history.Record) event {
+	e := event{
+		Time: instant{cmp.Or(r.Finished, r.Acquired, r.Started).UTC()}, Name: printable(r.Name), Status: r.Status.String(),
+		Node: printable(r.Node), Fence: fence(r.Fence), Reason: printable(r.Reason), Holder: printable(r.Holder),
+		Lost: redact(r.Lost), Error: redact(r.Error),
+	}
+	if by, ok := r.Metadata[forcedBy]; ok {
+		e.By, e.Lost = redact(printable(by)), ""
+		e.Status = forcedStatus(r.Status)
+	}
+	if _, _, ok := strings.Cut(r.Key, "#"); ok {
+		e.Slot = &r.Slot
+	}
+	if r.Held > 0 {
+		e.Held = secondsOf(r.Held)
+	}
+	return e
+}
+
+// forcedStatus is the status of an event that is about a forced release.
+func forcedStatus(s history.Status) string {
+	switch s {
+	case history.Lost:
+		return "ForcedRelease"
+	case history.Running:
+		return "ForcedReleaseAsked"
+	default:
+		return "ForcedReleaseFailed"
+	}
+}
+
+// candidatesOf lists the candidates as the strategy has ranked them. It is not nil.
+func candidatesOf(e leader.Election) []candidate {
+	list := make([]candidate, 0, len(e.Candidates)+len(e.Eliminated))
+	known := make(map[string]bool, len(e.Candidates))
+	for i := range e.Candidates {
+		c := &e.Candidates[i]
+		known[c.Node] = true
+		shown := candidate{
+			Node: printable(c.Node), Preferred: c.Node == e.Winner, Why: redact(e.Eliminated[c.Node]),
+			Registered: instantOf(c.Registered), LastStart: instantOf(c.LastStart),
+			Successes: c.Successes, Failures: c.Failures, Metadata: redactAll(c.Metadata),
+		}
+		if score, ok := e.Scores[c.Node]; ok {
+			shown.Score = finite(score)
+		}
+		list = append(list, shown)
+	}
+	for _, node := range slices.Sorted(maps.Keys(e.Eliminated)) {
+		if !known[node] { // it was kept from the strategy
+			list = append(list, candidate{Node: printable(node), Why: redact(e.Eliminated[node])})
+		}
+	}
+	return list
+}
+
+// printable is text with a question mark for each control character. What else could mislead the eye is the page's
+// business, which shows it as its code point.
+func printable(text string) string {
+	return strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) {
+			return '?'
+		}
+		return c
+	}, strings.ToValidUTF8(text, "\uFFFD"))
+}

@@ -1,0 +1,99 @@
+package status
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// The values of health.Status.
+const (
+	up   = "UP"
+	down = "DOWN"
+)
+
+// probeEvery is the least time between two questions of the health check to the store.
+const probeEvery = time.Second
+
+// health is what the check answers.
+type health struct {
+	Status  string         `json:"status"`
+	Backend string         `json:"backend"`
+	Store   string         `json:"store"`
+	Problem string         `json:"problem,omitempty"`
+	Failing []failingLease `json:"failing,omitempty"`
+}
+
+type failingLease struct {
+	Name  string  `json:"name"`
+	Fence fence   `json:"fence"`
+	For   seconds `json:"for"`
+}
+
+// Health returns a handler that answers 200 while all is well, and 503 while the store cannot be asked, which it finds
+// out by asking, at most once a second and for at most two, or while a lease of an elector with the page's hooks has been
+// failing to renew for over a third of its time. The body says which, in JSON.
+func (p *Page) Health() http.Handler {
+	c := &check{page: p}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		secure(w.Header())
+		only(c.serve, http.MethodGet, http.MethodHead)(w, r)
+	})
+}
+
+// check is a health check.
+type check struct {
+	page   *Page
+	probes aside[time.Time] // of the store; the answer is when it came
+
+	mu   sync.Mutex
+	good time.Time // when the store answered last
+}
+
+func (c *check) serve(w http.ResponseWriter, r *http.Request) {
+	p := c.page
+	h := health{Status: up, Backend: p.driver.Name(), Store: up, Failing: p.renewals.failing(time.Now())}
+	if err := c.probe(r.Context()); err != nil {
+		h.Store, h.Problem = down, problemOf(err)
+	}
+	code := http.StatusOK
+	if h.Store == down || len(h.Failing) > 0 {
+		h.Status, code = down, http.StatusServiceUnavailable
+	}
+	reply(w, code, h)
+}
+
+// probe asks the store, unless it answered a moment ago.
+func (c *check) probe(ctx context.Context) error {
+	c.mu.Lock()
+	fresh := time.Since(c.good) < probeEvery
+	c.mu.Unlock()
+	if fresh {
+		return nil
+	}
+	at, err := c.probes.call(ctx, func(ctx context.Context) (time.Time, error) {
+		_, err := c.page.driver.Inspect(ctx, c.page.probeKey())
+		return time.Now(), err
+	})
+	if err == nil {
+		c.mu.Lock()
+		c.good = at
+		c.mu.Unlock()
+	}
+	return err
+}
+
+// probeKey is a key that the electors use as well, if one is known, since they have the right to.
+func (p *Page) probeKey() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first := p.id("health", false)
+	found := false
+	for i := range p.board.names {
+		if !found || i.compare(first) < 0 {
+			first, found = i, true
+		}
+	}
+	return first.slotKey(0)
+}
