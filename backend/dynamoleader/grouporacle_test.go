@@ -1,0 +1,15 @@
+package dynamoleader_test
+
+import (
+	"testing"
+
+	"github.com/goleader/leader/backend/backendtest"
+)
+
+func TestGroup_Oracle_CountsAtMostNLeaders(t *testing.T) {
+	backendtest.GroupOracle(t, backendtest.OracleConfig{
+		Start: func(t testing.TB) string { t.Helper(); return ownTable(t).Addr() },
+		Dial:  dial,
+		TCP:   true,
+	})
+}

@@ -1,0 +1,143 @@
+package dynamoleader
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/goleader/leader/backend"
+)
+
+// term is who has a key, and under which fence.
+type term struct {
+	key   string
+	token string
+	fence uint64
+}
+
+// holds reports whether the term has the key still.
+func (t term) holds(s *state) bool { return s != nil && s.token == t.token && s.fence == t.fence }
+
+// identify makes the term the condition of a change.
+func (t term) identify(c change) {
+	c.params[":token"] = text(t.token)
+	c.params[":fence"] = number(t.fence)
+}
+
+// life is what is known of the end of a lease.
+type life struct {
+	stamp string    // of the last renewal
+	end   time.Time // by this process's clock, not before the lease is over for whoever looks on
+}
+
+// lease is a granted right.
+type lease struct {
+	backend *Backend
+	term    term
+
+	mu   sync.Mutex
+	life life
+}
+
+func (l *lease) Fence() uint64 { return l.term.fence }
+
+// Renew is one request, and up to three more if another renewal of this lease comes between.
+func (l *lease) Renew(ctx context.Context, ttl time.Duration) error {
+	if err := l.backend.ready(ctx); err != nil {
+		return err
+	}
+	if err := checkTTL(ttl); err != nil {
+		return err
+	}
+	known := l.alive()
+	if !time.Now().Before(known.end) {
+		// Others may have seen it expire, so it has to be over for everybody.
+		if err := l.backend.free(ctx, l.term, 0); err != nil {
+			return err
+		}
+		return backend.ErrLost
+	}
+	renewed, err := l.backend.renew(ctx, l.term, known, ttl)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if renewed.end.After(l.life.end) {
+		l.life = renewed
+	}
+	return nil
+}
+
+// Release is one request. A lease that has expired is not kept.
+func (l *lease) Release(ctx context.Context, keep time.Duration) error {
+	if err := l.backend.ready(ctx); err != nil {
+		return err
+	}
+	if err := checkKeep(keep); err != nil {
+		return err
+	}
+	if !time.Now().Before(l.alive().end) {
+		keep = 0
+	}
+	return l.backend.free(ctx, l.term, keep)
+}
+
+func (l *lease) alive() life {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.life
+}
+
+// renew moves the end of a term to ttl from now, and never to an earlier instant.
+func (b *Backend) renew(ctx context.Context, t term, known life, ttl time.Duration) (life, error) {
+	looked := false
+	for try := 0; ; try++ {
+		lasts := max(ttl, time.Until(known.end))
+		c := b.newChange(lasts)
+		t.identify(c)
+		c.params[":seen"] = text(known.stamp)
+		_, err := b.change(ctx, t.key, renew, c)
+		if err == nil {
+			return life{stamp: c.stamp, end: time.Now().Add(lasts)}, nil
+		}
+		changed, ok := refusal(err)
+		switch {
+		case !ok:
+			return life{}, err
+		case try == conflictRetries:
+			return life{}, errBusy
+		}
+		v, failed := b.after(ctx, t.key, changed)
+		switch {
+		case failed != nil:
+			return life{}, failed
+		case !t.holds(v.state):
+			return life{}, backend.ErrLost
+		}
+		renewed := life{stamp: v.stamp, end: time.Now().Add(v.ttl)}
+		// A renewal that came after the first look began after this call did, and is as good as its own.
+		if looked && v.stamp != known.stamp && v.ttl >= ttl {
+			return renewed, nil
+		}
+		known, looked = renewed, true
+	}
+}
+
+// free ends a term, or keeps its key for a time. It is nil also if the term is over already.
+func (b *Backend) free(ctx context.Context, t term, keepFor time.Duration) error {
+	c := b.newChange(keepFor)
+	t.identify(c)
+	var err error
+	if keepFor > 0 {
+		_, err = b.change(ctx, t.key, keep, c)
+	} else {
+		err = b.end(ctx, t.key, release, c)
+	}
+	changed, ok := refusal(err)
+	if !ok {
+		return err
+	}
+	_, err = b.after(ctx, t.key, changed) // to report an item that is unreadable
+	return err
+}

@@ -1,0 +1,152 @@
+package dynamoleader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/goleader/leader/backend"
+)
+
+// TryAcquireSlot makes one attempt in two requests: a query for the slots, and the update of a free one. Where the slot
+// is taken meanwhile it is more. A full group is one request.
+func (b *Backend) TryAcquireSlot(ctx context.Context, req backend.Request, n int) (backend.Lease, int, error) {
+	if err := b.ready(ctx); err != nil {
+		return nil, 0, err
+	}
+	if n < 1 {
+		return nil, 0, backend.WithKind(fmt.Errorf("a group of %d slots", n), backend.Misconfigured)
+	}
+	if err := checkTTL(req.TTL); err != nil {
+		return nil, 0, err
+	}
+	a, err := b.attempts.enter(ctx, req.Token)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer b.attempts.exit(req.Token, a)
+	g, err := b.group(ctx, req.Key, n)
+	if err != nil {
+		return nil, 0, err
+	}
+	return b.takeSlot(ctx, req, g, a)
+}
+
+// group is what was seen of the slots of a group.
+type group struct {
+	slots     []view
+	harmed    map[int]error // slots whose record cannot be read
+	conflicts []int         // how often a slot changed under this attempt
+}
+
+// group reads the slots 0 to n-1.
+func (b *Backend) group(ctx context.Context, key string, n int) (*group, error) {
+	g := &group{slots: make([]view, n), harmed: map[int]error{}, conflicts: make([]int, n)}
+	numbers := make(map[place]int, n)
+	for i := range n {
+		numbers[leasePlace(backend.SlotKey(key, i))] = i
+	}
+	// What the key of a slot has before its number.
+	slots := leasePlace(key + "#")
+	_, err := b.query(ctx, slots.name, beginning(slots.part), func(item values, a *answer) bool {
+		i, ok := numbers[placeIn(item)]
+		if !ok {
+			return true
+		}
+		v, err := b.noted(backend.SlotKey(key, i), item, a)
+		if err != nil {
+			g.harmed[i] = err
+		}
+		g.slots[i] = v
+		return true
+	})
+	return g, err
+}
+
+// takeSlot tries the free slots one by one.
+func (b *Backend) takeSlot(ctx context.Context, req backend.Request, g *group, a *attempt) (backend.Lease, int, error) {
+	for i, v := range g.slots {
+		switch {
+		case v.state == nil:
+		case v.token == req.Token:
+			a.slot = noSlot
+			l, err := b.repeat(ctx, slotRequest(req, i), v)
+			return l, i, err
+		case v.spent == req.Token:
+			return nil, 0, backend.ErrLost
+		}
+	}
+	start := rand.IntN(len(g.slots))
+	for {
+		i := g.choose(start, a.slot)
+		if i == noSlot {
+			a.slot = noSlot
+			return nil, 0, g.full()
+		}
+		a.slot = i
+		l, err := b.take(ctx, slotRequest(req, i), g.slots[i])
+		changed, conflict := refusal(err)
+		if err == nil || conflict || isRefusal(err) {
+			a.slot = noSlot
+		}
+		if err == nil {
+			return l, i, nil
+		}
+		if !conflict {
+			return nil, 0, err
+		}
+		g.conflicts[i]++
+		if g.slots[i], err = b.after(ctx, backend.SlotKey(req.Key, i), changed); err != nil {
+			if !errors.Is(err, errUnreadable) {
+				return nil, 0, err
+			}
+			g.harmed[i] = err
+		}
+	}
+}
+
+func slotRequest(req backend.Request, slot int) backend.Request {
+	req.Key = backend.SlotKey(req.Key, slot)
+	return req
+}
+
+// choose returns a free slot, the first one from start on. It prefers one, so that an earlier attempt there, whose
+// outcome is unknown, cannot win another slot beside.
+func (g *group) choose(start, prefer int) int {
+	if prefer != noSlot && prefer < len(g.slots) && g.free(prefer) {
+		return prefer
+	}
+	for i := range g.slots {
+		if slot := (start + i) % len(g.slots); g.free(slot) {
+			return slot
+		}
+	}
+	return noSlot
+}
+
+func (g *group) free(slot int) bool {
+	return g.harmed[slot] == nil && g.conflicts[slot] <= conflictRetries && !g.slots[slot].taken()
+}
+
+// full is the error of a group without a free slot.
+func (g *group) full() error {
+	var first backend.Holder
+	for _, v := range g.slots {
+		if h := v.holder(); !h.Free() && (first.Free() || h.Remaining < first.Remaining) {
+			first = h
+		}
+	}
+	if first.Free() {
+		for _, err := range g.harmed {
+			return err
+		}
+	}
+	return &backend.HeldError{Holder: first}
+}
+
+// isRefusal reports whether the service has surely not done what was asked.
+func isRefusal(err error) bool {
+	kind := backend.KindOf(err)
+	return kind == backend.Denied || kind == backend.Misconfigured
+}
