@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Acts as an outside user of what a release would publish: the modules of the working tree, at a version of their own,
 # fetched from a module proxy in a folder. Each is got into an empty module of its own, and all of its packages are
-# built there; commands are installed and run. Ends with one line for each module.
+# built there; commands are installed and run. Then somebody new follows docs/getting-started.md. Ends with one line for
+# each module and for the guide.
 
 source "$(dirname "$0")/lib.sh"
 
@@ -52,6 +53,22 @@ outsider() {
 	done
 }
 
+# newcomer does what docs/getting-started.md says, word by word: its commands, and its program in main.go. Afterwards each
+# tick must have been reported once, and both processes must have reported.
+newcomer() {
+	mkdir "$work/newcomer"
+	cd "$work/newcomer"
+	awk '
+		/^```sh$/ { copies = 1; next }
+		/^```go$/ && !program { program = copies = 1; print "cat >main.go <<\"END\""; next }
+		/^```$/ && copies { if (program == 1) { program = 2; print "END" } copies = 0; next }
+		copies' "$guide" >steps.sh
+	bash -e steps.sh | tee ticks
+	[[ $(grep -c '^report of' ticks) -ge 5 ]] || { echo "too few reports" && return 1; }
+	[[ -z $(awk '{ print $3 }' ticks | sort | uniq -d) ]] || { echo "a tick was reported twice" && return 1; }
+}
+guide=$PWD/docs/getting-started.md
+
 failed=0
 for module in $modules; do
 	state=ok
@@ -59,4 +76,7 @@ for module in $modules; do
 	rm -rf "$work/outsider"
 	printf '%-4s  %s\n' "$state" "$module"
 done
+state=ok
+(newcomer) >"$work/log" 2>&1 || { state=FAIL && failed=1 && cat "$work/log"; }
+printf '%-4s  %s\n' "$state" docs/getting-started.md
 exit $failed
