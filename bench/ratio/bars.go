@@ -34,6 +34,7 @@ var bars = []bar{
 	{"redis", "skip/floor", true, 1.10},
 	{"redis", "handoff/raw", true, 2.5},
 	{"redis", "group/single", true, 1.25},
+	{"redis", "observed/run", true, 1.05},
 	{"redis", "strategic_requests", true, 3},
 	{"redis", "strategic_skip_requests", true, 0},
 	{"redis", "list1000_ms", true, 10},
@@ -69,6 +70,14 @@ var bars = []bar{
 	{"kubernetes", "skip/floor", true, 1.10},
 	{"kubernetes", "handoff/raw", true, 2.5},
 	{"kubernetes", "peer:clientgo/ours", false, level},
+	{"dynamodb", "run/floor", true, 1.15},
+	{"dynamodb", "skip/floor", true, 1.10},
+	{"hazelcast", "run/floor", true, 1.15},
+	{"hazelcast", "run/put_remove", true, 2},
+	{"hazelcast", "skip/floor", true, 1.15},
+	{"hazelcast", "handoff/raw", true, 2.5},
+	{"raft", "run/entry", true, 2.2},
+	{"raft", "handoff/raw", true, 2.5},
 }
 
 var errMissed = errors.New("a bar was missed")

@@ -23,12 +23,15 @@ type measurement struct {
 // backends set up what can be measured on each.
 var backends = map[string]func(t testserver.TB, s *settings) []measurement{
 	"consul":     consulMeasurements,
+	"dynamodb":   dynamoMeasurements,
 	"etcd":       etcdMeasurements,
+	"hazelcast":  hazelcastMeasurements,
 	"kubernetes": kubernetesMeasurements,
 	"local":      localMeasurements,
 	"mongo":      mongoMeasurements,
 	"mysql":      mysqlMeasurements,
 	"postgres":   postgresMeasurements,
+	"raft":       raftMeasurements,
 	"redis":      redisMeasurements,
 	"sqlite":     sqliteMeasurements,
 	"zookeeper":  zookeeperMeasurements,

@@ -11,7 +11,7 @@ import (
 	"github.com/goleader/leader/internal/testserver"
 )
 
-var line = regexp.MustCompile(`^(consul|etcd|kubernetes|local|mongo|mysql|postgres|redis|sqlite|zookeeper) \S+( [0-9]+(\.[0-9]+)?){3}$`)
+var line = regexp.MustCompile(`^(consul|dynamodb|etcd|hazelcast|kubernetes|local|mongo|mysql|postgres|raft|redis|sqlite|zookeeper) \S+( [0-9]+(\.[0-9]+)?){3}$`)
 
 // quick takes few rounds: it is the lines that matter here, not the figures.
 func quick(t *testing.T, args ...string) []string {
@@ -59,6 +59,11 @@ func TestCommand_MeasuresServers(t *testing.T) {
 		"consul":     "run/floor run_us peer:lock/ours skip/floor skip_us handoff/raw handoff_p50_ms peer:lock_handoff/ours",
 		"zookeeper":  "run/floor run_us peer:lock/ours skip/floor skip_us handoff/raw handoff_p50_ms peer:lock_handoff/ours",
 		"kubernetes": "run/floor run_us peer:clientgo/ours skip/floor skip_us handoff/raw handoff_p50_ms",
+		"dynamodb":   "run/floor run/naive run_us skip/floor skip_us",
+		"hazelcast": "run/put_remove run/repeat_floor run/floor run_us skip/floor skip_us " +
+			"handoff/raw handoff_p50_ms",
+		"raft": "run/entry forwarded/entry run_us memory_run/entry memory_run_us skip/verify skip_us " +
+			"handoff/raw handoff_p50_ms",
 	} {
 		t.Run(backend, func(t *testing.T) {
 			needs(t, backend)
@@ -87,6 +92,10 @@ func needs(t *testing.T, backend string) {
 		testserver.ZooKeeper(t)
 	case "kubernetes":
 		testserver.Kube(t)
+	case "dynamodb":
+		testserver.Dynamo(t)
+	case "hazelcast":
+		testserver.Hazelcast(t)
 	}
 }
 
@@ -96,7 +105,7 @@ func TestCommand_MeasuresRedis(t *testing.T) {
 	}
 	const want = "run/floor run/setnx run_us peer:redsync/ours peer:redislock/ours peer:rueidislock/ours " +
 		"skip/floor skip_us handoff/raw handoff_p50_ms peer:rueidislock_handoff/ours peer:redsync_handoff/ours " +
-		"contended8_runs_per_s contended8_apart_runs_per_s group/single group10/single strategic/run runkey/run " +
+		"contended8_runs_per_s contended8_apart_runs_per_s group/single group10/single strategic/run runkey/run observed/run " +
 		"strategic_requests strategic_skip_requests list1000_ms"
 	if got := names(quick(t, "-backend", "redis")); got != want {
 		t.Errorf("got %s, want %s", got, want)

@@ -28,6 +28,7 @@ func redisMeasurements(t testserver.TB, s *settings) []measurement {
 		{figures: []string{"contended8_runs_per_s"}, take: m.contendTogether},
 		{figures: []string{"contended8_apart_runs_per_s"}, take: m.contendApart},
 		{figures: []string{"group/single", "group10/single", "strategic/run", "runkey/run"}, take: m.abilities},
+		{figures: []string{"observed/run"}, take: m.observed},
 		{figures: []string{"strategic_requests"}, take: m.strategicRequests},
 		{figures: []string{"strategic_skip_requests"}, take: m.strategicSkipRequests},
 		{figures: []string{"list1000_ms"}, take: m.listing},
@@ -44,6 +45,13 @@ type redisMeasures struct {
 
 	t     testserver.TB
 	redis *rig.Redis
+}
+
+func (m *redisMeasures) observed() ([]figure, error) {
+	times, err := m.plan.Run(m.t.Context(),
+		contest.Contestant{Name: "observed", Way: contest.Timed(m.redis.ObservedRun(m.t))},
+		contest.Contestant{Name: "run", Way: contest.Timed(m.redis.Run(m.t))})
+	return []figure{{"observed/run", times.Ratio("observed", "run")}}, err
 }
 
 func (m *redisMeasures) runs() ([]figure, error) {

@@ -111,7 +111,8 @@ func TestDocs_EveryProgramRuns(t *testing.T) {
 	}
 }
 
-// run builds a program in this module and runs it in a folder of its own. It has to end by itself.
+// run builds a program in this module and runs it in a folder of its own. It has to end by itself, or to end well when it
+// is interrupted after some seconds.
 func run(t *testing.T, code string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -126,8 +127,18 @@ func run(t *testing.T, code string) {
 	}
 	program := exec.CommandContext(ctx, binary)
 	program.Dir = dir
-	if out, err := program.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	var out strings.Builder
+	program.Stdout, program.Stderr = &out, &out
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	enough := time.AfterFunc(8*time.Second, func() { _ = program.Process.Signal(os.Interrupt) })
+	defer enough.Stop()
+	if err := program.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	if out.Len() == 0 {
+		t.Error("the program said nothing")
 	}
 }
 

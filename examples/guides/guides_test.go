@@ -14,11 +14,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/goleader/leader"
+	"github.com/goleader/leader/backend"
 	"github.com/goleader/leader/backend/local"
+	"github.com/goleader/leader/backend/pgleader"
+	"github.com/goleader/leader/backend/redisleader"
 	"github.com/goleader/leader/backend/sqliteleader"
 	"github.com/goleader/leader/leadertest"
 	"github.com/goleader/leader/lockassert"
+	"github.com/goleader/leader/metrics/promleader"
 )
 
 func poll(ctx context.Context, every time.Duration) error {
@@ -133,6 +141,54 @@ func TestShutdown_ClosesTheClientAfterTheReleases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// observed is what docs/operations.md begins with, which examples/prometheus-dashboard runs.
+var _ = observed
+
+func observed(ctx context.Context, driver backend.Driver) error {
+	collector := promleader.New(nil)
+	prometheus.MustRegister(collector)
+	elector, err := leader.New(driver, leader.WithHooks(collector.Hooks()))
+	if err != nil {
+		return err
+	}
+	go collector.Watch(ctx, elector, "billing") // for names that somebody is to lead all the time
+	return nil
+}
+
+// overPostgres and overRedis are what docs/getting-started.md says of other stores. They are compiled here; that they work
+// is tested by the backends.
+var _, _ = overPostgres, overRedis
+
+func overPostgres(ctx context.Context, use func(leader.Elector) error) error {
+	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	store := pgleader.New(pool, nil)
+	defer store.Close()
+	if err := store.Migrate(ctx); err != nil {
+		return err
+	}
+	elector, err := leader.New(store)
+	if err != nil {
+		return err
+	}
+	return use(elector)
+}
+
+func overRedis(use func(leader.Elector) error) error {
+	client := redis.NewClient(&redis.Options{Addr: os.Getenv("REDIS_ADDR"), ContextTimeoutEnabled: true})
+	defer client.Close()
+	store := redisleader.New(client, nil)
+	defer store.Close()
+	elector, err := leader.New(store)
+	if err != nil {
+		return err
+	}
+	return use(elector)
 }
 
 type report struct {
