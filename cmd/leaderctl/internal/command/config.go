@@ -1,0 +1,130 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+)
+
+// environment is what the names of variables begin with.
+const environment = "LEADER_"
+
+// passwordKey is a setting that is no flag, as flags are shown to everybody in the list of processes.
+const passwordKey = "password"
+
+// once are flags that belong to one call: they have no default from elsewhere.
+var once = []string{"help", "config", "fence", "slot", "reason", "by", "run-key", "all", "limit", "read-only"}
+
+// configure gives the flags that were not given the values of the environment or else of the file.
+func (t *tool) configure(c *cobra.Command, _ []string) error {
+	if c.Name() == "help" || c.HasParent() && c.Parent().Name() == "completion" {
+		return nil
+	}
+	return usage(t.settings(c))
+}
+
+func (t *tool) settings(c *cobra.Command) error {
+	file, err := t.readConfig()
+	if err != nil {
+		return err
+	}
+	var wrong []error
+	known := map[string]bool{passwordKey: true}
+	for _, each := range append(c.Root().Commands(), c.Root()) {
+		each.Flags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
+		each.PersistentFlags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
+	}
+	for name := range file {
+		if !known[name] || slices.Contains(once, name) {
+			wrong = append(wrong, fmt.Errorf("the configuration file has %q, which is no setting", name))
+		}
+	}
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Changed && !slices.Contains(once, f.Name) {
+			wrong = append(wrong, setFrom(f, file))
+		}
+	})
+	if err := errors.Join(wrong...); err != nil {
+		return err
+	}
+	return t.readPassword(file[passwordKey])
+}
+
+// setFrom sets a flag from the environment or else the file.
+func setFrom(f *pflag.Flag, file map[string]string) error {
+	variable := environment + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+	value, from := os.Getenv(variable), variable
+	if value == "" {
+		value, from = file[f.Name], "the configuration file's "+f.Name
+	}
+	if value == "" {
+		return nil
+	}
+	if err := f.Value.Set(value); err != nil {
+		return fmt.Errorf("%s: %w", from, err)
+	}
+	return nil
+}
+
+// readPassword finds the password of the store, in the environment or else in a file of its own or the configuration.
+func (t *tool) readPassword(configured string) error {
+	t.password = os.Getenv(environment + "PASSWORD")
+	switch {
+	case t.password != "":
+	case t.passwordFile != "":
+		text, err := os.ReadFile(t.passwordFile)
+		if err != nil {
+			return fmt.Errorf("read the password: %w", err)
+		}
+		t.password = strings.TrimRight(string(text), "\r\n")
+	default:
+		t.password = configured
+	}
+	t.secrets.Add(t.password)
+	return nil
+}
+
+// readConfig reads the file: one setting in a line, with a colon, in YAML.
+func (t *tool) readConfig() (map[string]string, error) {
+	path, must := t.config, t.config != ""
+	if path == "" {
+		path, must = os.Getenv(environment+"CONFIG"), true
+	}
+	if path == "" {
+		path, must = defaultConfig(), false
+	}
+	text, err := os.ReadFile(path) //nolint:gosec // the user names it
+	if errors.Is(err, fs.ErrNotExist) && !must {
+		return nil, nil //nolint:nilnil // there need not be one
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration: %w", err)
+	}
+	t.secrets.AddFrom(string(text))
+	settings := make(map[string]string)
+	if err := yaml.Unmarshal(text, &settings); err != nil {
+		return nil, fmt.Errorf("the configuration file %s is not made of lines like \"lease: 30s\"", path)
+	}
+	return settings, nil
+}
+
+func defaultConfig() string {
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "leaderctl", "config.yaml")
+}
+
+// defaultConfigShown is the same on every machine, for texts.
+func defaultConfigShown() string {
+	return "leaderctl/config.yaml in the user's folder for configurations"
+}

@@ -1,0 +1,48 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/goleader/leader/backend/consulleader"
+)
+
+const consulRights = `key_prefix "leader/" { policy = "write" }, session_prefix "" { policy = "write" } and ` +
+	`agent_prefix "" { policy = "read" }`
+
+// openConsul opens an agent; the password is the token. What the URL leaves open is as consul's own environment says.
+func openConsul(_ context.Context, l *Location, _ Options) (*Store, error) {
+	options := &consulleader.Options{Prefix: l.Own("prefix")}
+	secure, err := tlsOf(l)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.Done(); err != nil {
+		return nil, err
+	}
+	if len(l.Hosts) > 1 {
+		return nil, errors.New("consul takes one agent")
+	}
+	config := api.DefaultConfig()
+	if len(l.Hosts) > 0 {
+		config.Address = l.addresses("8500")[0]
+	}
+	config.Token = cmp.Or(l.Password, config.Token)
+	if secure != nil {
+		config.Scheme = "https"
+		config.Transport.TLSClientConfig = secure
+		config.HttpClient = &http.Client{Transport: config.Transport}
+	}
+	client, err := api.NewClient(config)
+	if err != nil {
+		return nil, err
+	}
+	b := consulleader.New(client, options)
+	s := &Store{Driver: b, Rights: consulRights}
+	s.closes(b.Close)
+	return s, nil
+}
