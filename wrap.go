@@ -20,6 +20,7 @@ import (
 func Wrap(
 	r Runner, name string, action Action, opts ...RunOption,
 ) (func(ctx context.Context, opts ...RunOption) (RunResult, error), error) {
+	opts = slices.Clone(opts)
 	err := Check(r, name, opts...)
 	if action == nil {
 		err = errors.Join(err, fmt.Errorf("%w: the action is nil", ErrInvalidOption))
@@ -34,9 +35,9 @@ func Wrap(
 
 // WrapFor is [Wrap] for an action with an argument, which is part of the name: in "process-{region}" the field Region of
 // the argument takes the place of {region}. A placeholder means the field with that word in its tag (`leader:"region"`),
-// or else the field whose name is that word, whatever the case. If the argument is a text or number itself, it takes the
-// place of the only placeholder, whatever that is called. Fields are strings, whole numbers, bools, or have a method
-// MarshalText or String.
+// or else the field whose name is that word, whatever the case. If the argument has no exported fields and is a text or
+// number itself, it takes the place of the only placeholder, whatever that is called. Texts are strings, whole numbers,
+// bools, and what has a method MarshalText or String.
 //
 // Different arguments never share a name by accident. Refused at once are a template without placeholders, one with two
 // of them side by side, and fields that the argument lacks; refused by a call, before anything runs, are an empty value,
@@ -44,6 +45,7 @@ func Wrap(
 func WrapFor[T any](
 	r Runner, template string, action func(ctx context.Context, arg T) error, opts ...RunOption,
 ) (func(ctx context.Context, arg T, opts ...RunOption) (RunResult, error), error) {
+	opts = slices.Clone(opts)
 	t, err := parseTemplate(template, reflect.TypeFor[T]())
 	if err == nil {
 		err = Check(r, t.sample(), opts...)
@@ -141,7 +143,7 @@ func parseTemplate(text string, arg reflect.Type) (template, error) {
 	if len(t.values) == 0 && errs == nil {
 		refuse("no placeholder: all arguments would share one name")
 	}
-	if len(t.values) > 1 && asText(arg) {
+	if len(t.values) > 1 && isText(arg) {
 		refuse("several placeholders for one value")
 	}
 	return t, errors.Join(errs...)
@@ -174,7 +176,7 @@ func (t template) name(arg reflect.Value) (string, error) {
 
 // fieldOf finds the field that a placeholder means.
 func fieldOf(arg reflect.Type, word string) (path []int, err error) {
-	if asText(arg) {
+	if isText(arg) {
 		return nil, nil
 	}
 	if arg.Kind() == reflect.Pointer {
@@ -206,6 +208,19 @@ func fieldOf(arg reflect.Type, word string) (path []int, err error) {
 		return nil, fmt.Errorf("{%s}: a %v is no text", word, named[0].Type)
 	}
 	return named[0].Index, nil
+}
+
+// isText reports whether an argument of a type is a value itself. A text that has fields, one that prints itself for
+// people, say, is not: its placeholders mean the fields.
+func isText(arg reflect.Type) bool {
+	plain := arg
+	if plain.Kind() == reflect.Pointer {
+		plain = plain.Elem()
+	}
+	if plain.Kind() == reflect.Struct && slices.ContainsFunc(reflect.VisibleFields(plain), reflect.StructField.IsExported) {
+		return false
+	}
+	return asText(arg)
 }
 
 // asText reports whether values of a type may be part of a name.

@@ -216,6 +216,47 @@ func TestWrapFor_RefusesAnArgumentWithoutAName_BeforeAnythingRuns(t *testing.T) 
 	}
 }
 
+// printed is an argument that prints itself for people.
+type printed struct{ Region string }
+
+func (printed) String() string { return "an order" }
+
+// stamped is an argument with the methods of what it embeds.
+type stamped struct {
+	time.Time
+
+	Region string
+}
+
+func TestWrapFor_AnArgumentThatIsATextAsWell_IsNamedByItsFields(t *testing.T) {
+	checkNameOf(t, "process-{region}", printed{"eu"}, "process-eu")
+	checkNameOf(t, "process-{region}", &printed{"eu"}, "process-eu")
+	checkNameOf(t, "process-{region}", stamped{Region: "eu"}, "process-eu")
+	_, err := leader.WrapFor(newWrapElector(t), "process-{regoin}", func(context.Context, printed) error { return nil })
+	if !errors.Is(err, leader.ErrInvalidName) {
+		t.Errorf("a field that the argument lacks: %v, want ErrInvalidName", err)
+	}
+}
+
+func TestWrap_KeepsTheOptionsThatItChecked(t *testing.T) {
+	opts := []leader.RunOption{leader.WithLeaseTime(time.Minute)}
+	wrapped, err := leader.Wrap(newWrapElector(t), "report", nothing, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrappedFor, err := leader.WrapFor(newWrapElector(t), "{n}", func(context.Context, int) error { return nil }, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts[0] = leader.WithLeaseTime(-1)
+	if _, err := wrapped(t.Context()); err != nil {
+		t.Errorf("Wrap: %v, want the options of then", err)
+	}
+	if _, err := wrappedFor(t.Context(), 1); err != nil {
+		t.Errorf("WrapFor: %v, want the options of then", err)
+	}
+}
+
 func TestWrapFor_RefusesNilPointers(t *testing.T) {
 	job, err := leader.WrapFor(newWrapElector(t), "{region}", func(context.Context, *order) error { return nil })
 	if err != nil {

@@ -52,7 +52,7 @@ type Settings struct {
 	Lease    Duration `json:"lease,omitempty" yaml:"lease,omitempty" env:"LEASE"`
 	MinLease Duration `json:"minLease,omitempty" yaml:"minLease,omitempty" env:"MIN_LEASE"`
 	MaxHold  Duration `json:"maxHold,omitempty" yaml:"maxHold,omitempty" env:"MAX_HOLD"`
-	// AutoExtend is whether the lease is renewed until the action returns. It is the default.
+	// AutoExtend is whether the lease is renewed until the action returns. It is the default, and needed with a Delay.
 	AutoExtend *bool `json:"autoExtend,omitempty" yaml:"autoExtend,omitempty" env:"AUTO_EXTEND"`
 	// RetryFailed lets another node run a fire time whose action has failed, see leader.WithRetryFailedRun.
 	RetryFailed *bool `json:"retryFailed,omitempty" yaml:"retryFailed,omitempty" env:"RETRY_FAILED"`
@@ -63,7 +63,8 @@ type Settings struct {
 	Keep   Duration `json:"keep,omitempty" yaml:"keep,omitempty" env:"KEEP"`
 	Drain  Duration `json:"drain,omitempty" yaml:"drain,omitempty" env:"DRAIN"`
 	// TimeZone is the place whose time of day a cron expression means, such as Europe/Berlin. The default is UTC, whatever
-	// the zone of a node, so that all nodes mean the same instants.
+	// the zone of a node, so that all nodes mean the same instants. Where daylight saving changes, each time of day comes
+	// once, see schedule.In.
 	TimeZone string `json:"timeZone,omitempty" yaml:"timeZone,omitempty" env:"TIME_ZONE"`
 }
 

@@ -54,18 +54,19 @@ func (d *declared) when() schedule.Schedule {
 		d.refuse("needs one of every, delay and cron, and has %d", given)
 		return nil
 	}
-	if d.TimeZone != "" && d.Cron == "" {
-		d.refuse("timeZone has a meaning with cron alone")
-	}
-	if d.Delay != "" {
-		if delay, ok := d.duration("delay", d.Delay); ok {
-			return schedule.Delay(delay)
-		}
-		return nil
-	}
 	every := d.Every
 	if rate, ok := strings.CutPrefix(d.Cron, "@every "); ok {
 		every = Duration(strings.TrimSpace(rate))
+	}
+	if d.TimeZone != "" && (d.Delay != "" || every != "") {
+		d.refuse("timeZone has a meaning with times of day alone")
+	}
+	if d.Delay != "" {
+		delay, ok := d.duration("delay", d.Delay)
+		if !ok {
+			delay = time.Hour // noted; the rest is checked with this one
+		}
+		return schedule.Delay(delay)
 	}
 	if every != "" {
 		if rate, ok := d.duration("every", every); ok {
@@ -83,12 +84,16 @@ func (d *declared) cron() schedule.Schedule {
 		d.refuse("cron %q: the program has no parser of cron expressions", d.Cron)
 		return nil
 	}
+	if zone := strings.TrimPrefix(d.Cron, "CRON_"); strings.HasPrefix(zone, "TZ=") {
+		d.refuse("cron %q: a zone is given by timeZone", d.Cron)
+		return nil
+	}
 	parsed, err := d.builder.cron(d.Cron)
 	if err != nil {
 		d.refuse("cron %q: %w", d.Cron, err)
 		return nil
 	}
-	when := schedule.Func(func(t time.Time) time.Time { return parsed.Next(t.In(place)) })
+	when := schedule.In(place, parsed)
 	if when.Next(time.Now()).IsZero() {
 		d.refuse("cron %q is never due", d.Cron)
 		return nil

@@ -29,5 +29,5 @@
 // stay texts until New looks at them, so that it can name all that are wrong, and not only the first.
 //
 // A key that no setting has, a misspelt one, is kept by the decoders of JSON and YAML, and is an error of New. Other
-// decoders have an option for that (ErrorUnused of mapstructure).
+// decoders have an option for that (ErrorUnused of mapstructure), but none can tell of a misspelt environment variable.
 package jobs

@@ -4,6 +4,7 @@ import (
 	"path"
 	"regexp"
 	"runtime/debug"
+	"strings"
 )
 
 // prefix is what comes before the names of the jobs.
@@ -12,6 +13,9 @@ func (b *builder) prefix() string {
 	case b.config.Prefix != nil:
 		return *b.config.Prefix
 	case b.config.Service != "":
+		if strings.Contains(b.config.Service, ":") {
+			b.refuse("service: %q has a colon, as prefixes end with; one may be given as prefix", b.config.Service)
+		}
 		return b.config.Service + ":"
 	}
 	info, ok := debug.ReadBuildInfo()

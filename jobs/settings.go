@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -58,8 +59,9 @@ func ofRuns(option func(time.Duration) leader.RunOption) func(time.Duration) sch
 // options are what the settings make of the options of a job that is due by when.
 func (d *declared) options(when schedule.Schedule) []schedule.Option {
 	own, common := d.Settings, d.builder.config.Settings
-	if _, ok := when.(schedule.Delay); ok { // defaults without meaning
-		common.Missed, common.Keep, common.RetryFailed = "", "", nil
+	if delay, ok := when.(schedule.Delay); ok {
+		common.Missed, common.Keep, common.RetryFailed, common.AutoExtend = "", "", nil, nil // defaults without meaning
+		d.checkHold(time.Duration(delay), cmp.Or(own.MaxHold, common.MaxHold))
 	}
 	opts := slices.Clone(d.builder.opts)
 	defaults := common.durations()
@@ -75,6 +77,16 @@ func (d *declared) options(when schedule.Schedule) []schedule.Option {
 		}
 	}
 	return append(opts, schedule.WithRunOptions(d.runOptions(own, common)...))
+}
+
+// checkHold notes what would end the lease of a job with a delay, and so its pause, before the pause is over.
+func (d *declared) checkHold(delay time.Duration, maxHold Duration) {
+	if d.AutoExtend != nil && !*d.AutoExtend {
+		d.refuse("autoExtend: a job with a delay holds its lease until the pause is over")
+	}
+	if hold, err := maxHold.Parse(); err == nil && hold > 0 && hold <= delay {
+		d.refuse("maxHold: %v ends the pause of a delay of %v", hold, delay)
+	}
 }
 
 // runOptions are those that are no durations.
@@ -112,6 +124,9 @@ func (d *declared) duration(key string, text Duration) (parsed time.Duration, ok
 // place is where the time of day is meant, and notes if there is none of that name. "" is UTC.
 func (d *declared) place(zone string) (place *time.Location, ok bool) {
 	place, err := time.LoadLocation(zone)
+	if err == nil && place == time.Local {
+		err = fmt.Errorf("%q is another one on each node", zone)
+	}
 	if err != nil {
 		d.refuse("timeZone: %w", err)
 		return time.UTC, false

@@ -64,9 +64,13 @@ func (t *Table) Names() []string {
 	return names
 }
 
-// Run runs all jobs until ctx ends, and returns nil when their actions have returned. Schedules that turn out to be broken
-// end all jobs, and are the error.
+// Run runs all jobs until ctx ends, and returns nil when their actions have returned. Without jobs, because all are
+// disabled, it waits for that as well. Schedules that turn out to be broken end all jobs, and are the error.
 func (t *Table) Run(ctx context.Context) error {
+	if len(t.jobs) == 0 {
+		<-ctx.Done()
+		return nil
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	errs := make([]error, len(t.jobs))

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	_ "time/tzdata" // wherever the tests run
 
 	"github.com/goleader/leader"
 	"github.com/goleader/leader/backend/local"
@@ -105,6 +106,13 @@ func TestNew_ReportsEverythingWrong_AndNothingTwice(t *testing.T) {
 			{"name": "rules", "every": "-1s", "lease": "0s", "minLease": "5s", "drain": "-1s", "wait": "-1s"},
 			{"name": "zone", "cron": "0 * * * *", "timeZone": "Moon/Base"},
 			{"name": "zone2", "every": "1h", "timeZone": "UTC"},
+			{"name": "zone3", "cron": "@every 1h", "timeZone": "UTC"},
+			{"name": "zone4", "cron": "0 * * * *", "timeZone": "Local"},
+			{"name": "zone5", "cron": "CRON_TZ=UTC"},
+			{"name": "zone6", "cron": "TZ=Asia/Tokyo 0 * * * *"},
+			{"name": "fixed", "delay": "1m", "autoExtend": false},
+			{"name": "hold", "delay": "1m", "lease": "5s", "maxHold": "1m"},
+			{"name": "broken", "delay": "10x", "failureMode": "failOpenRun"},
 			{"name": "cron", "cron": "at noon"},
 			{"name": "never", "cron": "0 0 30 2 *"},
 			{"name": "delay", "delay": "1m", "missed": "skip", "keep": "1h", "retryFailed": true},
@@ -116,7 +124,8 @@ func TestNew_ReportsEverythingWrong_AndNothingTwice(t *testing.T) {
 			{"every": "1m"}
 		]
 	}`)
-	table, err := jobs.New(newElector(t), c, actions("none", "both", "format", "rules", "zone", "zone2", "cron", "never", "delay",
+	table, err := jobs.New(newElector(t), c, actions("none", "both", "format", "rules", "zone", "zone2", "zone3",
+		"zone4", "zone5", "zone6", "fixed", "hold", "broken", "cron", "never", "delay",
 		"open", "typo", "again", "forgotten"), jobs.WithCron(hourly))
 	if table != nil || !errors.Is(err, jobs.ErrInvalid) {
 		t.Fatalf("a table of %v, and %v; want none, and ErrInvalid", table, err)
@@ -141,7 +150,14 @@ func TestNew_ReportsEverythingWrong_AndNothingTwice(t *testing.T) {
 		`WithDrain(-1s): must not be negative`,
 		`WithWaitTime(-1s): must not be negative`,
 		`job "zone": timeZone: unknown time zone Moon/Base`,
-		`job "zone2": timeZone has a meaning with cron alone`,
+		`job "zone2": timeZone has a meaning with times of day alone`,
+		`job "zone3": timeZone has a meaning with times of day alone`,
+		`job "zone4": timeZone: "Local" is another one on each node`,
+		`job "zone5": cron "CRON_TZ=UTC": a zone is given by timeZone`,
+		`job "zone6": cron "TZ=Asia/Tokyo 0 * * * *": a zone is given by timeZone`,
+		`job "fixed": autoExtend: a job with a delay`,
+		`job "hold": maxHold: 1m0s ends the pause of a delay of 1m0s`,
+		`job "broken":`,
 		`job "cron": cron "at noon": not an expression`,
 		`job "never": cron "0 0 30 2 *" is never due`,
 		`WithMissed(Skip): has no meaning with a Delay`,
@@ -151,7 +167,7 @@ func TestNew_ReportsEverythingWrong_AndNothingTwice(t *testing.T) {
 		`job "typo": "jiter" is no setting`,
 		`job "again" comes twice`,
 		`job "unknown" has no action`,
-		`job 15 has no name`,
+		`job 22 has no name`,
 		`action "forgotten" has no job`,
 	} {
 		if n := strings.Count(err.Error(), want); n != 1 {
@@ -177,6 +193,11 @@ func TestNew_WrongOnTheWhole_IsRefused(t *testing.T) {
 		"a broken option": func() (*jobs.Table, error) {
 			return jobs.New(newElector(t), one, actions("report"), jobs.WithSchedule(schedule.WithJitter(-1)))
 		},
+		"a service with a colon": func() (*jobs.Table, error) { // or "a:b" of "c" and "b" of "c:a" would be one
+			c := one
+			c.Service = "shop:eu"
+			return jobs.New(newElector(t), c, actions("report"))
+		},
 		"a long prefix": func() (*jobs.Table, error) {
 			c := one
 			c.Prefix = new(strings.Repeat("x", 255))
@@ -189,26 +210,38 @@ func TestNew_WrongOnTheWhole_IsRefused(t *testing.T) {
 	}
 }
 
-func TestNew_TimesOfDay_AreInUTCUnlessSaid(t *testing.T) {
-	var asked []string
-	parse := func(string) (schedule.Schedule, error) {
+func TestTable_Run_TimesOfDay_AreInUTCUnlessSaid(t *testing.T) {
+	atThree := func(string) (schedule.Schedule, error) {
 		return schedule.Func(func(t time.Time) time.Time {
-			asked = append(asked, t.Location().String())
-			return schedule.Every(time.Hour).Next(t)
+			fire := time.Date(t.Year(), t.Month(), t.Day(), 3, 0, 0, 0, t.Location())
+			if !fire.After(t) {
+				fire = fire.AddDate(0, 0, 1)
+			}
+			return fire
 		}), nil
 	}
-	for text, want := range map[string]string{
-		`{"jobs": [{"name": "report", "cron": "*"}]}`:                                                        "UTC",
-		`{"timeZone": "Europe/Berlin", "jobs": [{"name": "report", "cron": "*"}]}`:                           "Europe/Berlin",
-		`{"timeZone": "Asia/Tokyo", "jobs": [{"name": "report", "cron": "*", "timeZone": "Europe/Berlin"}]}`: "Europe/Berlin",
+	for text, want := range map[string]int{
+		`{"jobs": [{"name": "report", "cron": "*"}]}`:                                                        3,
+		`{"timeZone": "Asia/Tokyo", "jobs": [{"name": "report", "cron": "*"}]}`:                              18,
+		`{"timeZone": "Asia/Tokyo", "jobs": [{"name": "report", "cron": "*", "timeZone": "Europe/Berlin"}]}`: 2,
 	} {
-		asked = nil
-		if _, err := jobs.New(newElector(t), decode(t, text), actions("report"), jobs.WithCron(parse)); err != nil {
-			t.Fatal(err)
-		}
-		if len(asked) == 0 || slices.ContainsFunc(asked, func(zone string) bool { return zone != want }) {
-			t.Errorf("%s\nasks for times in %q, want %q", text, asked, want)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			report := func(ctx context.Context) error {
+				defer stop()
+				if fire, _ := schedule.FireTime(ctx); fire.UTC().Hour() != want {
+					t.Errorf("%s\nis due at %v, want hour %d in UTC", text, fire.UTC(), want)
+				}
+				return nil
+			}
+			table, err := jobs.New(newElector(t), decode(t, text), map[string]leader.Action{"report": report}, jobs.WithCron(atThree))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := table.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
@@ -240,6 +273,22 @@ func TestTable_Run_RunsAllJobsUntilItsContextEnds(t *testing.T) {
 		}
 		if runs["report"] != 120 || runs["cleanup"] != 2 || runs["poll"] < 700 || runs["old"] != 0 || len(runs) != 3 {
 			t.Errorf("runs %v in two hours, want 120 reports, 2 cleanups and about 720 polls", runs)
+		}
+	})
+}
+
+func TestTable_Run_WithoutJobs_WaitsForTheEndOfItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := decode(t, `{"jobs": [{"name": "report", "every": "1m", "disabled": true}]}`)
+		table, err := jobs.New(newElector(t), c, actions("report"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		began := time.Now()
+		if err := table.Run(ctx); err != nil || time.Since(began) != time.Hour {
+			t.Errorf("%v after %v, want nil at the end of the context", err, time.Since(began))
 		}
 	})
 }

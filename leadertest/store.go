@@ -19,10 +19,13 @@ type store struct {
 	last   int               // the step of the last attempt; -1 before the first
 	fence  uint64            // of the last answer
 	leases map[string]*lease // by key
+
+	records
 }
 
 var (
 	_ backend.Driver  = (*store)(nil)
+	_ backend.Records = (*store)(nil)
 	_ backend.Limited = (*store)(nil)
 )
 

@@ -220,6 +220,22 @@ func TestJob_RunOnce_MakesUpForNothingWhoseMarkMayBeGone(t *testing.T) {
 	checkFires(t, "missed", missed, at(16, 0, 0)) // eight minutes ago
 }
 
+func TestJob_SuspendedInItsJitter_RunsNothingWhoseMarkMayBeGone(t *testing.T) {
+	for _, policy := range []Missed{Skip, RunOnce} {
+		r := clockRun{
+			when: Every(2 * time.Hour), start: at(9, 59, 0), lasts: 4 * time.Hour,
+			// Asleep from a microsecond after the fire time, when the jitter goes on, until 15:00 of the next day.
+			steps: []step{{after: time.Minute + time.Microsecond, by: 29 * time.Hour}},
+			opts:  []Option{WithMissed(policy), WithJitter(time.Hour)},
+		}
+		ran, missed := r.fires(t)
+		checkFires(t, fmt.Sprint(policy, " missed"), missed[:min(1, len(missed))], at(10, 0, 0))
+		if len(ran) == 0 || ran[0].Before(at(14, 0, 0).AddDate(0, 0, 1)) {
+			t.Errorf("%v: ran %v, want nothing before the machine woke up", policy, ran)
+		}
+	}
+}
+
 func TestJob_LaptopWakesUp_MakesUpForNothingThatOthersRan(t *testing.T) {
 	store := local.New()
 	others := clockRun{

@@ -13,8 +13,8 @@
 // The fire time is the key of the run ([leader.WithRunKey]), whatever the clocks of the nodes say when they come to it.
 // A node whose clock is ahead runs the fire time early, and for the others it has been done. A node that dies in a run
 // leaves the mark behind: a fire time is begun at most once. The marks are kept for two hours, or for two periods if
-// that is longer, see [WithKeep], and that is how far clocks may differ, or be set back. The job therefore needs a
-// backend that keeps records.
+// that is longer, see [WithKeep], and half of that is how far clocks may differ, or be set back. A fire time that is
+// older than that half when its lease has been got at last is not begun. The job needs a backend that keeps records.
 //
 // A name is led by one run at a time, on all nodes together. The fire times that come while a run goes on are missed.
 //
@@ -31,7 +31,8 @@
 //
 // Waiting looks at the wall clock every ten seconds, since timers stand still while a machine is suspended, and know
 // nothing of a clock that is set. A clock that is set back comes to its fire times again, and finds that they have been
-// run. Daylight saving is the matter of a schedule's Next: [Every] knows no time zones, and so no such hour.
+// run. Daylight saving is the matter of a schedule's Next: [Every] knows no time zones, and so no such hour. Parsers of
+// cron expressions have their own views of the hours that come twice or not at all; [In] has each time of day come once.
 //
 // # Other schedulers
 //

@@ -68,22 +68,32 @@ func (j *Job) due(ctx context.Context, fire, now time.Time, busy bool) (ran bool
 }
 
 // RunFor runs the job for one fire time that has come, as [Job.Run] does at each, and returns what became of it. It is for
-// schedulers that wait for fire times by themselves.
+// schedulers that wait for fire times by themselves. A [Delay] has none.
 func (j *Job) RunFor(ctx context.Context, fire time.Time) Tick {
+	t := Tick{Name: j.name, Fire: fire}
 	period := periodOf(j.when, fire)
 	if err := j.clock.pause(ctx, jitter(min(j.config.jitter, period/2))); err != nil {
-		return Tick{Name: j.name, Fire: fire, Err: fmt.Errorf("schedule: job %q: %w", j.name, context.Cause(ctx))}
+		t.Err = fmt.Errorf("schedule: job %q: %w", j.name, context.Cause(ctx))
+		return t
 	}
-	return j.run(ctx, fire, func(ctx context.Context) error {
+	tooOld := func() bool { return stale(j.clock.now().Sub(fire), j.keep(period)) }
+	if tooOld() {
+		t.Missed = true
+		j.tell(ctx, t)
+		return t
+	}
+	return j.run(ctx, t, tooOld, func(ctx context.Context) error {
 		return j.action(WithFireTime(ctx, fire))
 	}, j.runOptions(fire, period))
 }
 
-// wanted reports whether a fire time is to be run at that age. One whose mark may be gone never is: nobody could tell
-// whether it has been run.
+// stale reports whether the mark of a fire time of that age may be gone: nobody could tell whether it has been run.
+func stale(age, keep time.Duration) bool { return age > keep/2 }
+
+// wanted reports whether a fire time is to be run at that age.
 func (j *Job) wanted(age, keep time.Duration, busy bool) bool {
 	switch {
-	case age > keep/2:
+	case stale(age, keep):
 		return false
 	case j.config.missed == RunOnce:
 		return true

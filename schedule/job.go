@@ -108,12 +108,13 @@ func (j *Job) runOptions(fire time.Time, period time.Duration) []leader.RunOptio
 	if _, ok := j.when.(Delay); ok {
 		return append(opts, j.config.run...)
 	}
+	keep := j.keep(period)
 	if j.config.missed == RunOnce && period > 0 {
-		wait := fire.Add(period).Sub(j.clock.now())
+		wait := fire.Add(min(period, keep/2)).Sub(j.clock.now())
 		opts = append(opts, leader.WithWaitTime(max(wait, 0)))
 	}
 	opts = append(opts, j.config.run...)
-	return append(opts, leader.WithRunKey(runKey(fire), j.keep(period)))
+	return append(opts, leader.WithRunKey(runKey(fire), keep))
 }
 
 // keep is for how long a fire time stays marked.
@@ -124,15 +125,22 @@ func (j *Job) keep(period time.Duration) time.Duration {
 	return max(minKeep, 2*period)
 }
 
-// run asks for the lease, runs the action if it is granted, and tells what became of it.
-func (j *Job) run(ctx context.Context, fire time.Time, action leader.Action, opts []leader.RunOption) Tick {
+// run asks for the lease, runs the action if it is granted, and tells what became of it. stale is asked when the lease
+// has been got, which may have taken long.
+func (j *Job) run(ctx context.Context, t Tick, stale func() bool, action leader.Action, opts []leader.RunOption) Tick {
 	own, started, done := j.draining(ctx)
 	defer done()
-	t := Tick{Name: j.name, Fire: fire}
 	t.Result, t.Err = j.runner.RunIfLeader(own, j.name, func(ctx context.Context) error {
+		if stale() {
+			t.Missed = true
+			return nil
+		}
 		started.Store(true)
 		return action(ctx)
 	}, opts...)
+	if t.Missed {
+		t.Result = leader.RunResult{}
+	}
 	j.tell(ctx, t)
 	return t
 }
@@ -165,6 +173,8 @@ func (j *Job) tell(ctx context.Context, t Tick) {
 		say(slog.LevelWarn, "fire times were missed, up to this one", nil)
 	case t.Err != nil && ctx.Err() == nil:
 		say(slog.LevelWarn, "not run: the store could not be asked", t.Err)
+	case t.Result.Reason == leader.BackendFailed:
+		say(slog.LevelWarn, "not run: the store could not be asked", nil)
 	case t.Result.Err != nil && t.Fire.IsZero():
 		// With a delay, it was said before the pause.
 	case t.Result.Err != nil:

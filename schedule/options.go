@@ -61,9 +61,10 @@ func WithJitter(d time.Duration) Option {
 	return Option{func(c *config) { c.jitter = d }}
 }
 
-// WithKeep sets for how long a fire time stays marked as run. Clocks may differ by that, and a fire time that was missed
-// longer ago than half of it is not made up for. It must be positive. The default is two hours, or two periods if that
-// is longer. It has no meaning with a [Delay].
+// WithKeep sets for how long a fire time stays marked as run. Clocks may differ by half of that, and a fire time that is
+// older than half of it is run no more, be it that it was missed or that the lease was waited for. It must be positive,
+// and at least four times the jitter. The default is two hours, or two periods if that is longer. It has no meaning with
+// a [Delay].
 //
 // Each mark is a record in the store: a job that is due every second has 7,200 of them in two hours. Where clocks are
 // known to agree, a shorter time will do.
@@ -133,8 +134,12 @@ func (c *config) check(when Schedule) error {
 	if c.jitter < 0 {
 		refuse("WithJitter", c.jitter, "must not be negative")
 	}
-	if c.keepGiven && c.keep <= 0 {
+	switch {
+	case !c.keepGiven:
+	case c.keep <= 0:
 		refuse("WithKeep", c.keep, "must be positive")
+	case c.jitter > c.keep/4:
+		refuse("WithKeep", c.keep, fmt.Sprintf("must be at least four times the jitter, which is %v", c.jitter))
 	}
 	if c.drain < 0 {
 		refuse("WithDrain", c.drain, "must not be negative")

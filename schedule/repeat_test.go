@@ -81,6 +81,21 @@ func TestRun_ADelay_WithAWaitTimeOfZero_DoesNotHurry(t *testing.T) {
 	})
 }
 
+func TestRun_ADelay_WhoseLeaseEndsInThePause_IsKeptByItsNode(t *testing.T) {
+	for _, opt := range []leader.RunOption{leader.WithMaxHold(20 * time.Second), leader.WithoutAutoExtend()} {
+		synctest.Test(t, func(t *testing.T) {
+			seen := &runs{}
+			stop := start(t, newElector(t, local.New()), schedule.Delay(10*time.Minute), seen.action(0), silent,
+				schedule.WithRunOptions(opt))
+			time.Sleep(time.Hour - time.Second)
+			stop()
+			if n := len(seen.list()); n != 6 {
+				t.Errorf("%d runs in an hour, want one every ten minutes", n)
+			}
+		})
+	}
+}
+
 func TestRun_ADelay_WithDrain_EndsAtOnceInAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stop := start(t, newElector(t, local.New()), schedule.Delay(time.Hour), nothing, silent, schedule.WithDrain(time.Hour))

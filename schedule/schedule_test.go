@@ -15,6 +15,7 @@ import (
 
 	"github.com/goleader/leader"
 	"github.com/goleader/leader/backend/local"
+	"github.com/goleader/leader/leadertest"
 	"github.com/goleader/leader/schedule"
 )
 
@@ -183,6 +184,20 @@ func TestRun_AStoreThatCannotBeAsked_IsLoggedAndAskedAgain(t *testing.T) {
 	}
 }
 
+func TestRun_AStoreThatFails_IsLoggedWithFailureModeSkipAsWell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logged bytes.Buffer
+		stop := start(t, leadertest.Script(leadertest.Fails(nil)), schedule.Every(time.Minute), nothing,
+			schedule.WithLogger(slog.New(slog.NewTextHandler(&logged, nil))),
+			schedule.WithRunOptions(leader.WithFailureMode(leader.Skip)))
+		time.Sleep(61 * time.Second)
+		stop()
+		if !strings.Contains(logged.String(), "not run: the store could not be asked") {
+			t.Errorf("the log does not say that a fire time was not run:\n%s", logged.String())
+		}
+	})
+}
+
 func TestRun_LosesItsLease_GoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ticks []schedule.Tick
@@ -328,6 +343,10 @@ func TestNew_RefusesWhatHasNoMeaning(t *testing.T) {
 	relative := schedule.Func(func(t time.Time) time.Time { return t.Add(time.Minute) })
 	if _, err := schedule.New(e, "job", relative, nothing); !errors.Is(err, leader.ErrInvalidOption) {
 		t.Errorf("fire times that depend on when one asks: %v, want ErrInvalidOption", err)
+	}
+	short := []schedule.Option{schedule.WithKeep(time.Minute), schedule.WithJitter(16 * time.Second)}
+	if _, err := schedule.New(e, "job", schedule.Every(time.Hour), nothing, short...); !errors.Is(err, leader.ErrInvalidOption) {
+		t.Errorf("marks that end while others wait for their jitter: %v, want ErrInvalidOption", err)
 	}
 	if _, err := schedule.New(nil, "job", schedule.Every(1), nothing); !errors.Is(err, leader.ErrInvalidOption) {
 		t.Errorf("no runner: %v, want ErrInvalidOption", err)

@@ -1,10 +1,6 @@
 package schedule
 
-import (
-	"time"
-
-	"github.com/goleader/leader"
-)
+import "time"
 
 // minKeep is for how long a fire time stays marked at least, unless the user says otherwise: a clock that is wrong by an
 // hour is a common one.
@@ -62,12 +58,6 @@ func latestSince(s Schedule, from, t time.Time) (fire time.Time, found bool) {
 		fire, from, found = next, next, true
 	}
 	return fire, found
-}
-
-// Once is the option by which a run is that of a fire time: it is marked with the fire time, for two hours or two
-// periods, whichever is longer. Schedulers that use it under one name keep out of each other's way.
-func Once(s Schedule, fire time.Time) leader.RunOption {
-	return leader.WithRunKey(runKey(fire), max(minKeep, 2*periodOf(s, fire)))
 }
 
 // runKey is the run key of a fire time.

@@ -70,26 +70,6 @@ func TestLatest_IsTheNewestFireTimeUpToThen(t *testing.T) {
 	}
 }
 
-func TestOnce_MarksARunWithItsFireTime(t *testing.T) {
-	e := newElector(t, local.New())
-	run := func(fire time.Time) leader.RunResult {
-		r, err := e.RunIfLeader(t.Context(), "job", nothing, schedule.Once(schedule.Every(time.Hour), fire))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
-	if r := run(day(9, 0)); !r.OK() {
-		t.Errorf("first: %v", r)
-	}
-	if r := run(day(9, 0)); r.Reason != leader.AlreadyRan {
-		t.Errorf("again: %v, want AlreadyRan", r)
-	}
-	if r := run(day(10, 0)); !r.OK() {
-		t.Errorf("the next one: %v", r)
-	}
-}
-
 func ExampleRun() {
 	elector, err := leader.New(local.New())
 	if err != nil {

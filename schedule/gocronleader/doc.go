@@ -20,6 +20,10 @@
 //
 //	every5, err := cron.ParseStandard("*/5 * * * *")
 //
+// One with times of day goes through schedule.In, with the location of the scheduler: robfig/cron is due twice in the hour
+// that comes twice. Jobs of one Locker need names of their own, by gocron.WithName: by default gocron names a job after
+// its function, which is the same for all Tasks.
+//
 // For a DurationJob give it schedule.Every with the same duration. The nodes may have been started at any time: each
 // period of the wall clock has its run. Nodes whose ticks would stand at the very border of two periods stay with the
 // period with which they began. A job at random intervals has no fire times, and gains nothing from a Locker.

@@ -75,7 +75,7 @@ func TestElector_Task_RunsUnderTheLease(t *testing.T) {
 }
 
 func TestElector_Task_ThatLosesTheLease_IsCountedAsFailed(t *testing.T) {
-	e, stop := campaign(t, leadertest.Script(leadertest.LostAfter(500*time.Millisecond), leadertest.HeldBy("node-b")))
+	e, stop := campaign(t, leadertest.Script(leadertest.LostAfter(3*time.Second), leadertest.HeldBy("node-b")))
 	defer stop()
 	awaitLeader(t, e)
 	runOnce(t, "map[fail:1]", ledBy(e), e.Task(func(ctx context.Context) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -30,39 +31,52 @@ var _ gocron.Locker = (*Locker)(nil)
 // NewLocker returns a locker for jobs that are due by a schedule. The options are those of each run; the run key is the
 // locker's own. It does no I/O; the error says what r would refuse.
 func NewLocker(r leader.Runner, when schedule.Schedule, opts ...leader.RunOption) (*Locker, error) {
-	if _, err := schedule.New(r, "job", when, func(context.Context) error { return nil },
-		schedule.WithRunOptions(opts...)); err != nil {
+	l := &Locker{runner: r, opts: slices.Clone(opts), ticks: ticks{when: when}, locks: make(map[string]*lock)}
+	if _, err := l.job("job", func(context.Context) error { return nil }); err != nil {
 		return nil, fmt.Errorf("gocronleader: new locker: %w", err)
 	}
 	if _, ok := when.(schedule.Delay); ok {
 		return nil, fmt.Errorf("gocronleader: new locker: %w: a Delay has no fire times", leader.ErrInvalidOption)
 	}
-	return &Locker{runner: r, opts: slices.Clone(opts), ticks: ticks{when: when}, locks: make(map[string]*lock)}, nil
+	return l, nil
+}
+
+// job is what runs an action for a fire time. Its logger would say what gocron is told as well.
+func (l *Locker) job(name string, action leader.Action) (*schedule.Job, error) {
+	return schedule.New(l.runner, name, l.ticks.when, action,
+		schedule.WithRunOptions(l.opts...), schedule.WithLogger(slog.New(slog.DiscardHandler)))
 }
 
 // Lock gets the lease of a job, and marks its fire time as run. The error is a [*SkippedError] if others have the run;
-// else the store could not be asked. ctx governs the acquisition, and the context of a [Locker.Task].
+// else the store could not be asked, or the lease came too late, when marks of the fire time may be gone. ctx governs the
+// acquisition, and the context of a [Locker.Task].
 func (l *Locker) Lock(ctx context.Context, name string) (gocron.Lock, error) {
 	fire, found := l.ticks.fire(name, time.Now())
 	if !found {
 		return nil, fmt.Errorf("gocronleader: lock %q: the schedule has no fire time yet", name)
 	}
-	k := &lock{locker: l, name: name, fire: fire}
+	k := &lock{locker: l, name: name}
 	k.held, k.unlocked, k.done = make(chan struct{}), make(chan struct{}), make(chan struct{})
+	job, err := l.job(name, k.hold)
+	if err != nil {
+		return nil, fmt.Errorf("gocronleader: lock %q: %w", name, err)
+	}
 	go func() {
 		defer close(k.done)
-		once := schedule.Once(l.ticks.when, fire)
-		k.result, k.err = l.runner.RunIfLeader(ctx, name, k.hold, append(slices.Clone(l.opts), once)...)
+		k.tick = job.RunFor(ctx, fire)
 	}()
 	select {
 	case <-k.held:
 		return k, nil
 	case <-k.done:
 	}
-	if k.err != nil {
-		return nil, fmt.Errorf("gocronleader: lock %q: %w", name, k.err)
+	switch {
+	case k.tick.Err != nil:
+		return nil, fmt.Errorf("gocronleader: lock %q: %w", name, k.tick.Err)
+	case k.tick.Missed:
+		return nil, fmt.Errorf("gocronleader: lock %q: too late for %s", name, fire.Format(time.RFC3339))
 	}
-	return nil, &SkippedError{Name: name, Fire: fire, Result: k.result}
+	return nil, &SkippedError{Name: name, Fire: fire, Result: k.tick.Result}
 }
 
 // Task is action as a function for gocron.NewTask, in a job of that name that is locked by l. The context of action is
@@ -99,7 +113,6 @@ func under(job, leased context.Context, action leader.Action) error {
 type lock struct {
 	locker *Locker
 	name   string
-	fire   time.Time
 
 	held     chan struct{}   // closed when the lease is held
 	ctx      context.Context //nolint:containedctx // of the lease, which Task hands on
@@ -107,14 +120,13 @@ type lock struct {
 	unlocked chan struct{}   // closed by Unlock
 	once     sync.Once
 
-	done   chan struct{} // closed when the run has ended
-	result leader.RunResult
-	err    error
+	done chan struct{} // closed when the run has ended
+	tick schedule.Tick
 }
 
 // hold is the action of the run.
 func (k *lock) hold(ctx context.Context) error {
-	k.ctx = schedule.WithFireTime(ctx, k.fire)
+	k.ctx = ctx
 	k.locker.mu.Lock()
 	k.locker.locks[k.name] = k
 	k.locker.mu.Unlock()
@@ -135,7 +147,7 @@ func (k *lock) Unlock(context.Context) error {
 		close(k.unlocked)
 	})
 	<-k.done
-	return k.result.Lost
+	return k.tick.Result.Lost
 }
 
 // SkippedError says that a lock was refused because others have the run, or had it.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
@@ -156,11 +157,41 @@ func TestLocker_AStoreThatCannotBeAsked_IsCountedAsFailed(t *testing.T) {
 	runOnce(t, "map[fail:1 skip:1]", lockedBy(l), func() { t.Error("ran") })
 }
 
+func TestLocker_ThatGotItsLockTooLate_DoesNotRunAFireTimeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := local.New()
+		newMinutely := func() *gocronleader.Locker {
+			l, err := gocronleader.NewLocker(newElector(t, store), schedule.Every(time.Minute), leader.WithWaitTime(24*time.Hour))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
+		}
+		held, err := newMinutely().Lock(t.Context(), "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error)
+		other := newMinutely()
+		go func() {
+			_, err := other.Lock(t.Context(), "job")
+			done <- err
+		}()
+		time.Sleep(3 * time.Hour) // longer than fire times are marked
+		if err := held.Unlock(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := <-done; err == nil || errors.Is(err, leader.ErrNotElected) {
+			t.Errorf("%v, want an error that says that it is too late", err)
+		}
+	})
+}
+
 func TestTask_RunsUnderTheLease_LongerThanTheLeaseTime(t *testing.T) {
 	store := local.New()
-	l := newLocker(t, newElector(t, store), leader.WithLeaseTime(400*time.Millisecond))
+	l := newLocker(t, newElector(t, store), leader.WithLeaseTime(2*time.Second))
 	runOnce(t, "map[success:1]", lockedBy(l), l.Task("job", func(ctx context.Context) error {
-		time.Sleep(1500 * time.Millisecond)
+		time.Sleep(3 * time.Second)
 		fire, ok := schedule.FireTime(ctx)
 		if lease, trusted := leader.LeaseFrom(ctx); !trusted || lease.Info().Name != "job" || !ok || !fire.Before(time.Now()) {
 			t.Errorf("trusted lease: %v, for %v", trusted, fire)
@@ -187,7 +218,7 @@ func TestTask_ThatFails_IsCountedAsFailed(t *testing.T) {
 }
 
 func TestTask_ThatLosesItsLease_IsCountedAsFailed(t *testing.T) {
-	l := newLocker(t, newElector(t, local.New()), leader.WithMaxHold(50*time.Millisecond))
+	l := newLocker(t, newElector(t, local.New()), leader.WithMaxHold(2*time.Second))
 	runOnce(t, "map[fail:1]", lockedBy(l), l.Task("job", func(ctx context.Context) error {
 		select {
 		case <-ctx.Done():

@@ -12,6 +12,9 @@
 // more. The run is marked with the fire time, as package schedule does, which says how long marks are kept, what is
 // logged, and what the options mean. Which fire times are missed is robfig/cron's own matter.
 //
+// Times of day are those of schedule.In: what robfig/cron calls for a second time, in the hour that comes twice when
+// daylight saving ends, has been run. In the hour that is left out it calls nothing.
+//
 // The fire times of "@every 5m" are those of schedule.Every, so that all nodes mean the same instants, whenever they were
 // started: each period of the wall clock has its run.
 package robfigleader

@@ -67,6 +67,13 @@ func fireTimes(c *cron.Cron, when cron.Schedule) schedule.Schedule {
 		return schedule.Every(when.Delay)
 	case schedule.Every:
 		return when
+	case *cron.SpecSchedule:
+		place, plain := when.Location, *when
+		if place == time.Local {
+			place = c.Location()
+		}
+		plain.Location = time.Local // that is, of the time that it is asked about
+		return schedule.In(place, &plain)
 	}
 	return schedule.Func(func(t time.Time) time.Time { return when.Next(t.In(c.Location())) })
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 	_ "time/tzdata" // for the test of locations, wherever it runs
 
@@ -90,6 +91,45 @@ func TestJob_TimesOfDay_AreThoseOfTheScheduler(t *testing.T) {
 			}
 			return nil
 		}).Run()
+	}
+}
+
+func TestJob_TheHourThatComesTwice_IsRunOnce(t *testing.T) {
+	place, err := time.LoadLocation("America/New_York")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct {
+		in   *time.Location
+		spec string
+		want int
+	}{
+		"a time of day":                {place, "30 1 * * *", 3},
+		"a time of day of its own":     {time.UTC, "CRON_TZ=America/New_York 30 1 * * *", 3},
+		"a time of each hour":          {place, "30 * * * *", 72},
+		"a time of day without a zone": {time.UTC, "30 1 * * *", 3},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				// Virtual time begins in 2000; daylight saving ended on October 29th.
+				time.Sleep(time.Until(time.Date(2000, 10, 28, 12, 0, 0, 0, time.UTC)))
+				n := 0
+				scheduler := cron.New(cron.WithLocation(c.in))
+				when := parse(t, c.spec)
+				job, err := robfigleader.Job(t.Context(), scheduler, newElector(t, local.New()), "job", when,
+					func(context.Context) error { n++; return nil }, silent)
+				if err != nil {
+					t.Fatal(err)
+				}
+				scheduler.Schedule(when, job)
+				scheduler.Start()
+				time.Sleep(72*time.Hour + time.Minute)
+				<-scheduler.Stop().Done()
+				if n != c.want {
+					t.Errorf("%d runs in three days, want %d", n, c.want)
+				}
+			})
+		})
 	}
 }
 
