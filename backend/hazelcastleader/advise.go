@@ -2,6 +2,8 @@ package hazelcastleader
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"math"
 
 	"github.com/hazelcast/hazelcast-go-client"
@@ -20,8 +22,9 @@ const (
 		"later by the option MaxSkew; use hazelcastleader.PinnedBalancer on its configuration"
 )
 
-// probeKey is a key that the engine does not build, of an entry that is there for a moment.
-const probeKey = "!advise"
+// probePrefix begins keys that the engine does not build, of entries that are there for a moment. Each has one of its own:
+// another process may look at the same time.
+const probePrefix = "!advise-"
 
 // Advise looks at how the members treat an entry of the map, for which it puts one and deletes it again, and whether the
 // client reads one clock. It warns of times after which entries go, and of a client that reads several clocks. What a
@@ -53,15 +56,13 @@ func (b *Backend) probe(ctx context.Context) (view *types.SimpleEntryView, err e
 	if err := b.ready(ctx); err != nil {
 		return nil, err
 	}
+	key := probePrefix + rand.Text()
 	err = b.leases.try(ctx, func(ctx context.Context, m *hazelcast.Map) error {
-		if err := m.Set(ctx, probeKey, "probe"); err != nil {
-			return err
+		err := m.Set(ctx, key, "probe")
+		if err == nil {
+			view, err = m.GetEntryView(ctx, key)
 		}
-		view, err = m.GetEntryView(ctx, probeKey)
-		if err != nil {
-			return err
-		}
-		return m.Delete(ctx, probeKey)
+		return errors.Join(err, m.Delete(ctx, key))
 	})
 	return view, err
 }

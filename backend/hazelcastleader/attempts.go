@@ -23,8 +23,11 @@ type attempts struct {
 type attempt struct {
 	busy  chan struct{} // holds a value while one runs
 	users int
-	slot  int // where the outcome of the last one is unknown, else noSlot; used by the one that runs
 	used  time.Time
+
+	// Used by the one that runs.
+	slot   int    // where the outcome of the last one is unknown, else noSlot
+	before string // the value that it wanted to replace there
 }
 
 // enter waits until no other attempt with the token runs. The caller has to exit unless there is an error.
@@ -36,7 +39,7 @@ func (s *attempts) enter(ctx context.Context, token string) (*attempt, error) {
 	case <-ctx.Done():
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		a.users--
+		s.leave(token, a)
 		return nil, ctx.Err()
 	}
 }
@@ -57,14 +60,18 @@ func (s *attempts) join(token string) *attempt {
 	return a
 }
 
-// exit lets the next one run, and forgets attempts that are settled.
+// exit lets the next one run.
 func (s *attempts) exit(token string, a *attempt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	settled := a.slot == noSlot
-	<-a.busy
 	a.used = time.Now()
-	if a.users--; a.users == 0 && settled {
+	<-a.busy
+	s.leave(token, a)
+}
+
+// leave forgets attempts that are settled. s.mu is held.
+func (s *attempts) leave(token string, a *attempt) {
+	if a.users--; a.users == 0 && a.slot == noSlot {
 		delete(s.open, token)
 	}
 }

@@ -103,8 +103,8 @@ func (b *Backend) Limits() backend.Limits {
 func (b *Backend) Check() error { return b.invalid }
 
 // Close ends the listener that waiters and watchers share, wakes those who still wait, with an error, and returns when
-// the goroutine behind it has ended, and what was asked of the clock is answered. Leases and the client are not affected.
-// Only [Backend.AwaitRelease] and [Backend.Watch] cannot be used afterwards.
+// the goroutines behind it and them have ended, and what was asked of the clock is answered. Leases and the client are
+// not affected. Only [Backend.AwaitRelease] and [Backend.Watch] cannot be used afterwards.
 func (b *Backend) Close() error {
 	b.feed.close()
 	if b.clock != nil {

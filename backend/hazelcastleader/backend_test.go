@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -80,7 +81,7 @@ func TestPinnedBalancer_ChoosesTheSameMemberInAnyOrder(t *testing.T) {
 // A client that was not configured would tell the time of when it stocked up on ids.
 func TestBackend_ClientThatWasNotConfigured_IsMisconfigured(t *testing.T) {
 	var c hazelcast.Config
-	c.Cluster.Network.Addresses = []string{lone.member(t).Addr()}
+	c.Cluster.Network.Addresses = []string{lone.get(t).Addr()}
 	c.Logger = configuration().Logger
 	b, _ := startOn(t, connectWith(t, c))
 	for range 3 {
@@ -94,7 +95,7 @@ func TestBackend_ClientThatWasNotConfigured_IsMisconfigured(t *testing.T) {
 
 // Backends on one client share its clock: neither gets a time that was asked for before it asked.
 func TestBackend_SharedClient_ExcludesEachOther(t *testing.T) {
-	client := connect(t, lone.member(t).Addr())
+	client := connect(t, lone.get(t).Addr())
 	opts := &hazelcastleader.Options{Map: fresh()}
 	a, b := open(t, client, opts), open(t, client, opts)
 	for range 20 {
@@ -108,7 +109,7 @@ func TestBackend_SharedClient_ExcludesEachOther(t *testing.T) {
 }
 
 func TestBackend_ClosedClient_IsMisconfigured(t *testing.T) {
-	client := connect(t, lone.member(t).Addr())
+	client := connect(t, lone.get(t).Addr())
 	b, _ := startOn(t, client)
 	lease := win(t, b, request("a", long))
 	if err := client.Shutdown(t.Context()); err != nil {
@@ -121,7 +122,7 @@ func TestBackend_ClosedClient_IsMisconfigured(t *testing.T) {
 
 // The entry of a key that was released is not read before it is taken again; others may have had it meanwhile.
 func TestBackend_TryAcquire_OfAKeyItReleased_SeesWhatOthersDid(t *testing.T) {
-	client := connect(t, lone.member(t).Addr())
+	client := connect(t, lone.get(t).Addr())
 	opts := &hazelcastleader.Options{Map: fresh()}
 	a, b := open(t, client, opts), open(t, client, opts)
 	m, err := client.GetMap(t.Context(), opts.Map)
@@ -188,14 +189,45 @@ func TestBackend_Advise_WarnsOfSettingsThatCostSafety(t *testing.T) {
 		if (word == "") != (len(list) == 0) || !strings.Contains(text, word) {
 			t.Errorf("%s: %q", name, list)
 		}
-		for e, err := range b.List(t.Context(), "", true) {
-			t.Errorf("%s: %+v is left, %v", name, e, err)
+		m, err := client.GetMap(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := m.Size(t.Context()); n != 0 || err != nil {
+			t.Errorf("%s: %d entries are left, %v", name, n, err)
 		}
 	}
 }
 
+// Processes that start together do not take each other's entry for one that the members have evicted.
+func TestBackend_Advise_BesideOthers_WarnsOfNothing(t *testing.T) {
+	b, _ := start(t)
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	for range 8 {
+		asking.Go(func() {
+			for range 20 {
+				if list, err := b.Advise(t.Context()); len(list) > 0 || err != nil {
+					t.Errorf("%q, %v", list, err)
+				}
+			}
+		})
+	}
+}
+
+// The numbers of a member that makes other ids would be taken for a time that stands still, or runs.
+func TestBackend_MembersThatMakeOtherIDs_AreMisconfigured(t *testing.T) {
+	server := testserver.Hazelcast(t,
+		testserver.HazelcastConfig("flake-id-generator:", "  default:", "    bits-node-id: 10"))
+	b, _ := startOn(t, connect(t, server.Addr()))
+	for range 3 {
+		_, err := b.TryAcquire(t.Context(), request("a", long))
+		kind(t, "TryAcquire", err, backend.Misconfigured)
+	}
+}
+
 func TestBackend_Advise_WarnsOfSeveralClocks(t *testing.T) {
-	h := testserver.HazelcastTwo(t)
+	h := two(t)
 	c := configuration(h.Addrs()...)
 	pinned, _ := startOn(t, connectWith(t, c))
 	c.Cluster.SetLoadBalancer(cluster.NewRoundRobinLoadBalancer())
@@ -226,7 +258,7 @@ func TestBackend_Advise_WarnsOfSeveralClocks(t *testing.T) {
 
 // The members' own TTL is only for what nobody reads any more, and goes when a record is replaced.
 func TestBackend_PutRecord_LeavesNoTTLOnAReplacedRecord(t *testing.T) {
-	client := connect(t, lone.member(t).Addr())
+	client := connect(t, lone.get(t).Addr())
 	name := fresh()
 	b := open(t, client, &hazelcastleader.Options{Map: name})
 	m, err := client.GetMap(t.Context(), name+"_records")
@@ -257,7 +289,7 @@ func TestBackend_PutRecord_LeavesNoTTLOnAReplacedRecord(t *testing.T) {
 }
 
 func TestBackend_GetRecords_DeletesWhatHasExpired(t *testing.T) {
-	client := connect(t, lone.member(t).Addr())
+	client := connect(t, lone.get(t).Addr())
 	name := fresh()
 	b := open(t, client, &hazelcastleader.Options{Map: name})
 	m, err := client.GetMap(t.Context(), name+"_records")
@@ -279,7 +311,6 @@ func TestBackend_GetRecords_DeletesWhatHasExpired(t *testing.T) {
 	})
 }
 
-// A client that is gone leaves no clock behind, and its backend no goroutine.
 func TestBackend_Close_IsRepeatable(t *testing.T) {
 	b, _ := start(t)
 	win(t, b, request("a", long))

@@ -25,12 +25,15 @@ const (
 const sameBatch = 1 << flakeNodeBits
 
 const (
-	// probes is how often the clock is read the first time.
+	// probes is how often the clock is read when it is in doubt.
 	probes = 3
 	// local is a time in which a member cannot have been asked.
 	local = 15 * time.Microsecond
-	// stale is a time after which a member does not make the id that follows in the sequence.
+	// stale is a time after which a member whose clock goes does not make the id that follows in the sequence.
 	stale = 50 * time.Millisecond
+	// plausible is by how much the members' time may differ from that here. What the members are configured to make ids of
+	// shows in the year.
+	plausible = 365 * 24 * time.Hour
 )
 
 // instant is a reading of a member's clock.
@@ -158,7 +161,8 @@ func (r *reading) result(ctx context.Context) (instant, error) {
 	}
 }
 
-// read asks a member for an id. The first time it asks more often, to see that the client does not keep ids in stock.
+// read asks a member for an id. The first time, and when the time seems to stand still, it asks more often, to see that
+// the client does not keep ids in stock.
 func (c *clock) read(ctx context.Context, client *hazelcast.Client) (instant, error) {
 	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
 	defer cancel()
@@ -170,36 +174,42 @@ func (c *clock) read(ctx context.Context, client *hazelcast.Client) (instant, er
 	if c.last.id == 0 {
 		times = probes
 	}
-	for range times {
-		if err := c.advance(ctx, generator); err != nil {
+	for ; times > 0; times-- {
+		stands, err := c.advance(ctx, generator)
+		if err != nil {
 			return instant{}, err
+		}
+		if stands {
+			times = probes
 		}
 	}
 	return c.last, nil
 }
 
-// advance reads the clock once.
-func (c *clock) advance(ctx context.Context, generator *hazelcast.FlakeIDGenerator) error {
+// advance reads the clock once, and reports whether it seems to stand still: ids follow each other for a while if the
+// client has them in stock, and also if the member's clock was set back, which does no harm.
+func (c *clock) advance(ctx context.Context, generator *hazelcast.FlakeIDGenerator) (stands bool, err error) {
 	began := time.Now()
 	id, err := generator.NewID(ctx)
 	if err != nil {
-		return noAnswer(err)
+		return false, noAnswer(err)
 	}
-	if id <= 0 {
-		return errNoTime
+	now, at := time.Now(), instant{id}
+	if id <= 0 || at.time().Sub(now).Abs() > plausible {
+		return false, errNoTime
 	}
-	now := time.Now()
-	stocked := id-c.last.id == sameBatch && (now.Sub(began) < local || began.Sub(c.since) > stale)
-	c.last, c.since = instant{id}, now
-	if stocked {
-		return errStock
+	follows := id-c.last.id == sameBatch
+	stands = began.Sub(c.since) > stale
+	c.last, c.since = at, now
+	if follows && now.Sub(began) < local {
+		return false, errStock
 	}
-	return nil
+	return follows && stands, nil
 }
 
 var (
-	errNoTime = backend.WithKind(errors.New("the members make Flake ids from which no time can be read: their epoch "+
-		"was changed"), backend.Misconfigured)
+	errNoTime = backend.WithKind(errors.New("the members make Flake ids from which no time can be read: their epoch or "+
+		"their numbers of bits were changed, or a clock is wrong by years"), backend.Misconfigured)
 	errStock = backend.WithKind(errors.New("the client keeps Flake ids in stock, so that they do not tell the time: use "+
 		"hazelcastleader.Configure on its configuration"), backend.Misconfigured)
 )

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/hazelcast/hazelcast-go-client"
 
@@ -28,11 +29,13 @@ type store struct {
 
 func TestBackend_Conformance(t *testing.T) {
 	s := new(store)
-	c := backendtest.Config{Open: s.open, Fidelity: backendtest.Real, Partition: s.partition, Corrupt: s.corrupt}
+	c := backendtest.Config{
+		Open: s.open, Fidelity: backendtest.Real, TTL: time.Second, Partition: s.partition, Corrupt: s.corrupt,
+	}
 	if os.Getenv(testserver.HazelcastAddrEnv) != "" {
 		s.members = []*testserver.Server{testserver.Hazelcast(t)}
 	} else {
-		s.members = testserver.HazelcastTwo(t).Members()
+		s.members = two(t).Members()
 		c.Restart = s.restart
 	}
 	s.client = connect(t, s.members[0].Addr())

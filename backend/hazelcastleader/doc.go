@@ -56,18 +56,20 @@
 // time. No instant of a client is ever sent. All clients should read the same member's clock. [PinnedBalancer], which
 // [Configure] sets, makes them choose the smallest address, so they need to know the members by the same addresses. When
 // that member goes they read another one's. An end that was dated by the clock of one member is judged by that of another
-// [Options].MaxSkew later, so a take-over may then be late by that much. It is early if the members' clocks differ by
-// more than MaxSkew, or if a member's clock is set forward.
+// [Options].MaxSkew later, so a take-over may then be late by that much, or by three times that if the holder reads several
+// clocks in turn. It is early if the members' clocks differ by more than MaxSkew, or if a member's clock is set forward.
 //
 // A client keeps 100 Flake ids in stock by default, which would not tell the time; Configure makes it ask for each. A
-// client without it is noticed and refused ([backend.Misconfigured]). A member makes 64 ids in a ms; asked for more, its
-// clock runs ahead. A client asks for one at a time, whoever shares it. Times are in whole ms, and a lease is stored a
-// millisecond longer than asked for, so that this never makes it shorter.
+// client without it is noticed and refused ([backend.Misconfigured]), and so are members whose ids, by their configuration,
+// tell a time that is off by more than a year. A member makes 64 ids in a ms; asked for more, its clock runs ahead. A
+// client asks for one at a time, whoever shares it. Times are in whole ms, and a lease is stored a millisecond longer than
+// asked for, so that this never makes it shorter.
 //
 // # Fence
 //
 // A fence is the last one plus 1, but at least the clock in 1/64 ms. So it also grows when the entry was deleted, and
-// when the whole cluster has forgotten everything, unless the clock is behind then.
+// when the whole cluster has forgotten everything, unless the clock is behind then, or an attempt is under way while the
+// entry is deleted.
 //
 // # What can go wrong
 //

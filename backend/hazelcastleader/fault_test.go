@@ -21,7 +21,7 @@ const late = 2 * time.Second
 // through returns a backend whose connection goes through a proxy, the proxy, and another backend on the same map.
 func through(t testing.TB) (b *hazelcastleader.Backend, proxy *netfault.Proxy, other *hazelcastleader.Backend) {
 	t.Helper()
-	server := lone.member(t)
+	server := lone.get(t)
 	proxy = behind(t, server.Addr())
 	opts := &hazelcastleader.Options{Map: fresh()}
 	b = open(t, connectThrough(t, proxy.Addr()), opts)
@@ -315,15 +315,19 @@ func TestBackend_MemberAway_IsUnavailableInOneLine(t *testing.T) {
 	b, _ := startOn(t, connect(t, server.Addr()))
 	lease := win(t, b, request("a", long))
 	server.Kill9(t)
+	var calls sync.WaitGroup
+	defer calls.Wait()
 	for name, call := range map[string]func(ctx context.Context) error{
 		"TryAcquire": func(ctx context.Context) error { _, err := b.TryAcquire(ctx, request("b", long)); return err },
 		"Renew":      func(ctx context.Context) error { return lease.Renew(ctx, long) },
 		"Release":    func(ctx context.Context) error { return lease.Release(ctx, 0) },
 	} {
-		err := call(t.Context())
-		kind(t, name, err, backend.Unavailable)
-		if err != nil && strings.ContainsAny(err.Error(), "\n\t") {
-			t.Errorf("%s: the text has more than a line: %q", name, err)
-		}
+		calls.Go(func() {
+			err := call(t.Context())
+			kind(t, name, err, backend.Unavailable)
+			if err != nil && strings.ContainsAny(err.Error(), "\n\t") {
+				t.Errorf("%s: the text has more than a line: %q", name, err)
+			}
+		})
 	}
 }

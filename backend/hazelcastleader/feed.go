@@ -36,7 +36,7 @@ type feed struct {
 	open opener
 	idle time.Duration
 
-	relays sync.WaitGroup
+	running sync.WaitGroup // begun under mu, while the feed is not closed
 
 	mu        sync.Mutex
 	listeners map[string]map[*listener]struct{} // by key
@@ -96,7 +96,7 @@ func (f *feed) enter(ctx context.Context, key string) (*listener, error) {
 			cancel: cancel, opened: make(chan struct{}), left: make(chan struct{}, 1), done: make(chan struct{}),
 		}
 		r := f.relay
-		f.relays.Go(func() { f.follow(relayCtx, r) })
+		f.running.Go(func() { f.follow(relayCtx, r) })
 	}
 	l := &listener{relay: f.relay, changed: make(chan struct{}, 1)}
 	if f.listeners[key] == nil {
@@ -104,6 +104,17 @@ func (f *feed) enter(ctx context.Context, key string) (*listener, error) {
 	}
 	f.listeners[key][l] = struct{}{}
 	return l, nil
+}
+
+// aside runs what may outlive the call that needs it, but not the feed.
+func (f *feed) aside(run func()) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return errClosed
+	}
+	f.running.Go(run)
+	return nil
 }
 
 // leave ends what listen began; a nil listener has nothing to end.
@@ -207,7 +218,7 @@ func (f *feed) retire(r *relay) bool {
 	return true
 }
 
-// close ends the stream and waits for its goroutine, and for that of one which is being closed.
+// close ends the stream and waits for its goroutine, for that of one which is being closed, and for what runs aside.
 func (f *feed) close() {
 	f.mu.Lock()
 	f.closed = true
@@ -215,5 +226,5 @@ func (f *feed) close() {
 		f.relay.cancel()
 	}
 	f.mu.Unlock()
-	f.relays.Wait()
+	f.running.Wait()
 }

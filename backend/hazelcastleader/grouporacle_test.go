@@ -8,7 +8,7 @@ import (
 
 func TestGroup_Oracle_CountsAtMostNLeaders(t *testing.T) {
 	backendtest.GroupOracle(t, backendtest.OracleConfig{
-		Start: func(t testing.TB) string { t.Helper(); return owned(t).Addr() },
+		Start: func(t testing.TB) string { t.Helper(); return unharmed(t).Addr() },
 		Dial:  dial,
 		TCP:   true,
 	})

@@ -110,7 +110,7 @@ func destroy(t testing.TB, client *hazelcast.Client, name string) {
 // start returns a backend on a new map of a lone member, and that map.
 func start(t testing.TB) (*hazelcastleader.Backend, *hazelcast.Map) {
 	t.Helper()
-	return startOn(t, connect(t, lone.member(t).Addr()))
+	return startOn(t, connect(t, lone.get(t).Addr()))
 }
 
 // startOn returns a backend on a new map, and that map.
@@ -132,6 +132,26 @@ func owned(t testing.TB) *testserver.Server {
 		t.Skip("this needs a server of its own")
 	}
 	return server
+}
+
+// unharmed is a lone member of these tests, which they share.
+func unharmed(t testing.TB) *testserver.Server {
+	t.Helper()
+	server := lone.get(t)
+	if !server.Owned() {
+		t.Skip("this needs a server of its own")
+	}
+	return server
+}
+
+// two are the two members that tests share. Whoever harms one brings it back.
+func two(t testing.TB) *testserver.Hazelcasts {
+	t.Helper()
+	h := pair.get(t)
+	for i := range h.Members() {
+		h.AwaitSize(t, i, len(h.Members()))
+	}
+	return h
 }
 
 // behind returns a proxy before an address.

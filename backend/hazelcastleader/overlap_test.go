@@ -19,7 +19,7 @@ const (
 
 func TestOverlap(t *testing.T) {
 	backendtest.Overlap(t, backendtest.OverlapConfig{
-		Start:    func(t testing.TB) string { t.Helper(); return owned(t).Addr() },
+		Start:    func(t testing.TB) string { t.Helper(); return inMap(fresh())(unharmed(t).Addr()) },
 		Dial:     dial,
 		Fidelity: backendtest.Real,
 		Lease:    overlapLease,
@@ -37,9 +37,9 @@ func reset() backendtest.Fault {
 		Name: "ConnectionReset", Effect: backendtest.LosesNone, Lease: longOverlapLease,
 		Stage: func(t testing.TB) backendtest.Stage {
 			t.Helper()
-			addr := owned(t).Addr()
+			addr, in := unharmed(t).Addr(), inMap(fresh())
 			proxy := behind(t, addr)
-			return backendtest.Stage{Holder: proxy.Addr(), Contender: addr, Do: func(testing.TB) func() {
+			return backendtest.Stage{Holder: in(proxy.Addr()), Contender: in(addr), Do: func(testing.TB) func() {
 				proxy.Cut()
 				proxy.Mend()
 				return nil
@@ -48,20 +48,27 @@ func reset() backendtest.Fault {
 	}
 }
 
-// dial opens a backend on the members at addresses separated by commas. If there is one, it has a single connection.
-func dial(t testing.TB, addrs string) backend.Driver {
+// inMap makes the address of a store, which is a map, from those of its members.
+func inMap(name string) func(addrs string) string {
+	return func(addrs string) string { return addrs + "/" + name }
+}
+
+// dial opens a backend on the members at addresses separated by commas, and the map, if one is named, behind a slash. If
+// there is one member, the backend has a single connection.
+func dial(t testing.TB, address string) backend.Driver {
 	t.Helper()
-	opts := &hazelcastleader.Options{MaxSkew: sameMachine}
+	addrs, name, _ := strings.Cut(address, "/")
+	opts := &hazelcastleader.Options{Map: name, MaxSkew: sameMachine}
 	if list := strings.Split(addrs, ","); len(list) > 1 {
 		return open(t, connect(t, list...), opts)
 	}
 	return open(t, connectThrough(t, addrs), opts)
 }
 
-// site starts a lone member for a fault of the connection to it.
+// site is a map for a fault of the connection to its member.
 func site(t testing.TB, _ time.Duration) backendtest.Site {
 	t.Helper()
-	return backendtest.Site{Server: owned(t).Addr()}
+	return backendtest.Site{Server: unharmed(t).Addr(), Address: inMap(fresh())}
 }
 
 // memberFaults hit the one of two members by whose clock leases are judged.
@@ -88,14 +95,14 @@ func memberFaults() []backendtest.Fault {
 	}
 }
 
-// hit prepares two members, of which a fault is to hit the one that has the clock.
+// hit prepares a map of two members, of which a fault is to hit the one that has the clock.
 func hit(do func(t testing.TB, m *testserver.Server) func()) func(t testing.TB) backendtest.Stage {
 	return func(t testing.TB) backendtest.Stage {
 		t.Helper()
-		h := testserver.HazelcastTwo(t)
-		addrs := strings.Join(h.Addrs(), ",")
+		h := two(t)
+		address := inMap(fresh())(strings.Join(h.Addrs(), ","))
 		return backendtest.Stage{
-			Holder: addrs, Contender: addrs,
+			Holder: address, Contender: address,
 			Do: func(t testing.TB) func() { t.Helper(); return do(t, smallest(h.Members())) },
 		}
 	}

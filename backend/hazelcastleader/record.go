@@ -127,13 +127,17 @@ func (r record) granted(req backend.Request, at instant) record {
 	return r
 }
 
-// renewed is the record with a later end. It never ends earlier than before, by whichever clock.
+// renewed is the record with a later end. It never ends earlier than before, by whichever clock. One that is late enough
+// by every clock stays as it is, so that readings of several clocks in turn do not move it further and further.
 func (r record) renewed(at instant, ttl, skew time.Duration) record {
-	before := r.Until
+	before, end := r.Until, endOf(at, ttl)
 	if r.Clock != at.node() {
+		if before >= end+skew.Milliseconds() {
+			return r
+		}
 		before += skew.Milliseconds()
 	}
-	r.Until, r.Clock = max(before, endOf(at, ttl)), at.node()
+	r.Until, r.Clock = max(before, end), at.node()
 	return r
 }
 

@@ -60,11 +60,39 @@ func TestRecord_NeverEndsEarlierAfterARenewal(t *testing.T) {
 		t.Errorf("by the same clock: %+v", next)
 	}
 	// By the other clock it may be earlier by the skew, and is then as late still.
-	if next := r.renewed(at(flakeEpoch+10_000, 2), time.Second, skew); next.Until != r.Until+5_000 || next.Clock != 2 {
+	if next := r.renewed(at(flakeEpoch+28_000, 2), time.Second, skew); next.Until != r.Until+5_000 || next.Clock != 2 {
 		t.Errorf("by another clock: %+v", next)
+	}
+	if next := r.renewed(at(flakeEpoch+10_000, 2), time.Second, skew); next.Until != r.Until || next.Clock != 1 {
+		t.Errorf("by another clock, of an end that is late enough: %+v", next)
 	}
 	if next := r.renewed(at(flakeEpoch+10_000, 1), time.Minute, skew); next.Until < flakeEpoch+70_000 {
 		t.Errorf("longer: %+v", next)
+	}
+}
+
+// Whoever reads two clocks in turn has the end moved by what they may differ, but not each time.
+func TestRecord_RenewedByTwoClocksInTurn_EndsSoon(t *testing.T) {
+	const ttl, skew = 2 * time.Second, 5 * time.Second
+	at := func(ms, node int64) instant { return instant{(ms-flakeEpoch)<<flakeTimeBits | node} }
+	now := int64(flakeEpoch + 1_000_000)
+	r := record{Until: endOf(at(now, 1), ttl), Clock: 1}
+	for i := range int64(100) {
+		now += 100
+		reading := at(now, 1+i%2)
+		next := r.renewed(reading, ttl, skew)
+		if left := next.left(reading, skew); left < ttl || left > ttl+3*skew {
+			t.Fatalf("after %d renewals it lasts for %v", i+1, left)
+		}
+		if next.Clock == r.Clock && next.Until < r.Until {
+			t.Fatalf("it ended at %d, and ends at %d", r.Until, next.Until)
+		}
+		r = next
+	}
+	now += (ttl + 3*skew).Milliseconds()
+	reading := at(now, r.Clock)
+	if r = r.renewed(reading, ttl, skew); r.Until != endOf(reading, ttl) {
+		t.Errorf("by one clock again it lasts for %v", r.left(reading, skew))
 	}
 }
 

@@ -103,6 +103,9 @@ func (b *Backend) takeSlot(ctx context.Context, req backend.Request, g *group, a
 	free, unsettled := false, a.slot
 	for _, i := range g.order(unsettled) {
 		if g.harmed[i] != nil || g.slots[i].left(g.at, skew) > 0 {
+			if i == unsettled && g.harmed[i] == nil && g.slots[i].raw == a.before {
+				return nil, i, errBusy // By another clock it was free, and the earlier attempt may still win it.
+			}
 			continue
 		}
 		free = true
@@ -122,7 +125,7 @@ func (b *Backend) takeThis(
 	ctx context.Context, req backend.Request, g *group, a *attempt, slot int,
 ) (backend.Lease, error) {
 	req.Key = backend.SlotKey(req.Key, slot)
-	a.slot = slot
+	a.slot, a.before = slot, g.slots[slot].raw
 	l, now, err := b.take(ctx, req, g.slots[slot], g.at)
 	if err == nil {
 		a.slot, g.slots[slot] = noSlot, now

@@ -1,6 +1,7 @@
 package hazelcastleader
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -9,6 +10,8 @@ import (
 	"github.com/hazelcast/hazelcast-go-client"
 	"github.com/hazelcast/hazelcast-go-client/predicate"
 	"github.com/hazelcast/hazelcast-go-client/types"
+
+	"github.com/goleader/leader/backend"
 )
 
 // tryTimeout bounds one request. A member that is silent keeps the client waiting for up to two minutes.
@@ -68,8 +71,8 @@ func (t *table) change(ctx context.Context, key, before, next string, ttl time.D
 	if changed {
 		return next, nil
 	}
-	if ctx.Err() != nil {
-		return "", err
+	if end := ctx.Err(); end != nil {
+		return "", cmp.Or(err, backend.WithKind(end, backend.Unavailable)) // A refusal alone does not tell what there is.
 	}
 	// The answer was lost, or it is that to a second try of the client's own, after the first was applied.
 	found, failed := t.get(ctx, key)

@@ -25,13 +25,16 @@ func (b *Backend) AwaitRelease(ctx context.Context, key, seen string) error {
 	defer b.feed.leave(key, l)
 	looked := make(chan error, 1)
 	// The look may outlive its context.
-	go func() {
+	err = b.feed.aside(func() {
 		h, err := b.Inspect(ctx, key)
 		if err == nil && !h.Free() && h.Seen == seen {
 			return
 		}
 		looked <- err
-	}()
+	})
+	if err != nil {
+		return err
+	}
 	select {
 	case err := <-looked:
 		return err

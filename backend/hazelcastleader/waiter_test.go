@@ -69,7 +69,7 @@ func asleep(t testing.TB, what string, done <-chan error) {
 }
 
 func TestBackend_AwaitRelease_WakesForAReleaseAndNotForARenewal(t *testing.T) {
-	client := connect(t, lone.member(t).Addr())
+	client := connect(t, lone.get(t).Addr())
 	opts := &hazelcastleader.Options{Map: fresh()}
 	a, b := open(t, client, opts), open(t, client, opts)
 	lease, other := win(t, a, request("job", long)), win(t, a, request("other", long))
@@ -117,7 +117,7 @@ func TestBackend_AwaitRelease_EndsWithItsContext(t *testing.T) {
 	if err := b.AwaitRelease(ctx, "job", seen); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("AwaitRelease: %v", err)
 	}
-	if took := time.Since(began); took > brief+late/4 {
+	if took := time.Since(began); took > brief+late {
 		t.Errorf("it went on for %v", took-brief)
 	}
 }
