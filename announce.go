@@ -37,6 +37,12 @@ func (a *announcer) say(when manner, f func()) {
 	}
 }
 
+// begin calls the first hook of a lease, for which the announcer was made busy, and then what came before it was called.
+func (a *announcer) begin(first func()) {
+	first()
+	a.call()
+}
+
 // call calls what waits. A hook that panics ends the announcements of its lease.
 func (a *announcer) call() {
 	for {
@@ -65,7 +71,7 @@ func (h *hold) values() context.Context {
 func (h *hold) announceAcquired() bool {
 	f := h.e.config.hooks.Acquired
 	if f != nil {
-		h.news.say(now, func() { f(h.ctx, h.info()) })
+		h.news.begin(func() { f(h.ctx, h.info()) })
 	}
 	return f != nil
 }

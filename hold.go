@@ -58,6 +58,7 @@ const (
 // grant takes over what the store has answered, by now, to the acquisition.
 func (h *hold) grant(l backend.Lease, now instant) {
 	h.lease, h.granted = l, now
+	h.news.busy = h.e.config.hooks.Acquired != nil // nothing is told before that
 	h.expires = h.acquired.add(h.ttl())
 	h.until.Store(int64(h.expires.add(-h.call.config.marginOf(h.ttl()))))
 }
