@@ -3,6 +3,7 @@ package metrics_test
 import (
 	"context"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -128,6 +129,26 @@ func TestObserver_TellsOfACallThatWasGivenUp(t *testing.T) {
 		}
 		close(h.thaw)
 	})
+}
+
+func TestObserver_EndsTheLeaseOfAnActionThatDoesNotReturn(t *testing.T) {
+	for name, action := range map[string]leader.Action{
+		"panics": func(context.Context) error { panic("no") },
+		"goes":   func(context.Context) error { runtime.Goexit(); return nil },
+	} {
+		told, done := &log{}, make(chan struct{})
+		e := elector(t, local.New(), metrics.NewObserver(told, nil).Hooks())
+		go func() {
+			defer close(done)
+			defer func() { _ = recover() }()
+			_, _ = e.RunIfLeader(t.Context(), "a", action)
+		}()
+		<-done
+		want := "a started, a acquired, a ended, a released, a finished action_failed no_return"
+		if got := told.text(); got != want {
+			t.Errorf("%s: told %s, want %s", name, got, want)
+		}
+	}
 }
 
 func TestObserver_TellsOfALeaseAcquiredByHand(t *testing.T) {

@@ -44,6 +44,11 @@ func (a *aside[T]) call(ctx context.Context, f func(ctx context.Context) (T, err
 	case <-ctx.Done():
 		return zero, ctx.Err()
 	case <-t.C:
+	}
+	select {
+	case <-c.done: // at the same moment
+		return c.value, c.err
+	default:
 		return zero, errNoAnswer
 	}
 }

@@ -16,6 +16,7 @@ type board struct {
 	omitted  int
 	asked    time.Time // when the store answered last
 	problem  string    // why it cannot be asked; empty if it answers
+	failed   time.Time // when it could not be asked last
 	events   []event
 	read     time.Time // when the events were read
 	unread   string    // why they cannot be
@@ -43,6 +44,9 @@ type found struct {
 	holder  backend.Holder
 	expired bool
 }
+
+// fewNames are as many as a hook has the time to look at.
+const fewNames = 64
 
 func newBoard(limit int) board { return board{limit: limit, names: make(names)} }
 
@@ -128,11 +132,19 @@ func (b *board) spare(added int) (list []id) {
 	return list
 }
 
-// tried makes a name known that an elector asked for, if there is room.
+// fresh reports whether what is known is too new to ask the store again.
+func (b *board) fresh(now time.Time, interval time.Duration) bool {
+	if b.problem != "" {
+		return now.Sub(b.failed) < min(interval, probeEvery)
+	}
+	return now.Sub(b.asked) < interval
+}
+
+// tried makes a name known that an elector asked for, if there is room for it, or one that nobody has may be left out.
 func (b *board) tried(i id, slot int) {
 	k := b.names[i]
 	if k == nil {
-		if len(b.names) >= b.limit {
+		if len(b.names) >= b.limit && !b.dropFree() {
 			return
 		}
 		k = &known{leases: make(map[int]lease)}
@@ -141,6 +153,21 @@ func (b *board) tried(i id, slot int) {
 	if i.group {
 		k.reach = max(k.reach, slot+1)
 	}
+}
+
+// dropFree leaves out some name that nobody has. It looks at a few alone, as hooks wait for it.
+func (b *board) dropFree() bool {
+	looked := 0
+	for i, k := range b.names {
+		if !k.pinned && !k.taken() {
+			delete(b.names, i)
+			return true
+		}
+		if looked++; looked == fewNames {
+			break
+		}
+	}
+	return false
 }
 
 // update takes in what the store said of the name's slots, of which those that are not mentioned are free.

@@ -21,6 +21,8 @@ const (
 	maxSkipped = 15  // of them, as a name that many nodes try is skipped far more often than it is led
 )
 
+const unreadable = "the history cannot be read"
+
 // forcedBy is the key of a record's metadata that says who forced a release, which makes an event of its own kind.
 const forcedBy = "forced release by"
 
@@ -39,25 +41,27 @@ func (p *Page) refreshEvents(ctx context.Context) {
 
 func (p *Page) readEvents(ctx context.Context) (struct{}, error) {
 	records, err := p.options.History.Recent(ctx, "", recent)
+	if p.tellEvents(eventsOf(records), err != nil) {
+		p.logger().LogAttrs(ctx, slog.LevelWarn, unreadable, slog.Any("err", err))
+	}
+	return struct{}{}, err
+}
+
+// tellEvents takes in what was read of the history. It reports whether that has just become unreadable.
+func (p *Page) tellEvents(fresh []event, failed bool) (begun bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fresh := p.board.events
 	unread := ""
-	if err != nil {
-		unread = "the history cannot be read"
-		if p.board.unread == "" {
-			p.logger().LogAttrs(ctx, slog.LevelWarn, unread, slog.Any("err", err))
-		}
-	} else {
-		fresh = eventsOf(records)
+	if failed {
+		fresh, unread = p.board.events, unreadable
+		begun = p.board.unread == ""
 	}
 	p.board.read = time.Now()
-	if unread == p.board.unread && reflect.DeepEqual(fresh, p.board.events) {
-		return struct{}{}, err
+	if unread != p.board.unread || !reflect.DeepEqual(fresh, p.board.events) {
+		p.board.events, p.board.unread = fresh, unread
+		p.tell(true)
 	}
-	p.board.events, p.board.unread = fresh, unread
-	p.tell(true)
-	return struct{}{}, err
+	return begun
 }
 
 // eventsOf are the last events, newest first, of records that are about in that order.
@@ -85,7 +89,7 @@ func eventOf(r *history.Record) event {
 	}
 	if by, ok := r.Metadata[forcedBy]; ok {
 		e.By, e.Lost = redact(printable(by)), ""
-		e.Status = forcedStatus(r.Status)
+		e.Status = forcedStatus(r)
 	}
 	if _, _, ok := strings.Cut(r.Key, "#"); ok {
 		e.Slot = &r.Slot
@@ -97,15 +101,16 @@ func eventOf(r *history.Record) event {
 }
 
 // forcedStatus is the status of an event that is about a forced release.
-func forcedStatus(s history.Status) string {
-	switch s {
-	case history.Lost:
+func forcedStatus(r *history.Record) string {
+	switch {
+	case r.Status == history.Lost:
 		return "ForcedRelease"
-	case history.Running:
+	case r.Status == history.Running:
 		return "ForcedReleaseAsked"
-	default:
-		return "ForcedReleaseFailed"
+	case strings.HasPrefix(r.Error, outcomeUnknown):
+		return "ForcedReleaseUnknown"
 	}
+	return "ForcedReleaseFailed"
 }
 
 // candidatesOf lists the candidates as the strategy has ranked them. It is not nil.

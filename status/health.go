@@ -45,10 +45,11 @@ func (p *Page) Health() http.Handler {
 // check is a health check.
 type check struct {
 	page   *Page
-	probes aside[time.Time] // of the store; the answer is when it came
+	probes aside[struct{}] // of the store
 
-	mu   sync.Mutex
-	good time.Time // when the store answered last
+	mu    sync.Mutex
+	asked time.Time // when the store answered, or failed, last
+	err   error     // why it failed
 }
 
 func (c *check) serve(w http.ResponseWriter, r *http.Request) {
@@ -64,24 +65,23 @@ func (c *check) serve(w http.ResponseWriter, r *http.Request) {
 	reply(w, code, h)
 }
 
-// probe asks the store, unless it answered a moment ago.
+// probe asks the store, unless that was done a moment ago.
 func (c *check) probe(ctx context.Context) error {
 	c.mu.Lock()
-	fresh := time.Since(c.good) < probeEvery
+	fresh, err := time.Since(c.asked) < probeEvery, c.err
 	c.mu.Unlock()
-	if fresh {
-		return nil
-	}
-	at, err := c.probes.call(ctx, func(ctx context.Context) (time.Time, error) {
-		_, err := c.page.driver.Inspect(ctx, c.page.probeKey())
-		return time.Now(), err
-	})
-	if err == nil {
-		c.mu.Lock()
-		c.good = at
-		c.mu.Unlock()
+	if !fresh {
+		_, err = c.probes.call(ctx, c.ask)
 	}
 	return err
+}
+
+func (c *check) ask(ctx context.Context) (struct{}, error) {
+	_, err := c.page.driver.Inspect(ctx, c.page.probeKey())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked, c.err = time.Now(), err
+	return struct{}{}, err
 }
 
 // probeKey is a key that the electors use as well, if one is known, since they have the right to.

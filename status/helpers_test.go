@@ -220,6 +220,10 @@ func watch(t *testing.T, server *httptest.Server) *stream {
 func (s *stream) next() (d document, ok bool) {
 	s.t.Helper()
 	for s.lines.Scan() {
+		if strings.HasPrefix(s.lines.Text(), "event: ") {
+			s.lines.Scan() // what it has to say is for no document
+			continue
+		}
 		text, found := strings.CutPrefix(s.lines.Text(), "data: ")
 		if !found {
 			continue

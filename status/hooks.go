@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -17,7 +18,9 @@ func (p *Page) Hooks() leader.Hooks {
 			p.renewals.acquired(l)
 			p.led(l)
 		},
-		Renewed:     func(_ context.Context, l leader.LeaseInfo, _ time.Duration) { p.renewals.renewed(l) },
+		Renewed: func(_ context.Context, l leader.LeaseInfo, took time.Duration) {
+			p.renewals.renewed(l, time.Now().Add(-took))
+		},
 		RenewFailed: func(_ context.Context, l leader.LeaseInfo, _ error) { p.renewals.failed(l) },
 		Lost: func(_ context.Context, l leader.LeaseInfo, _ error) {
 			p.renewals.ended(l)
@@ -40,15 +43,24 @@ func (p *Page) Hooks() leader.Hooks {
 
 // led notes that this process has a lease.
 func (p *Page) led(l leader.LeaseInfo) {
-	if i, slot, ok := parse(l.Key); ok && p.lister == nil && p.mine(i) {
-		p.mu.Lock()
-		if i.group {
-			p.board.names.dropUnused(id{i.namespace, i.name, false})
-		}
-		p.board.tried(i, slot)
-		p.mu.Unlock()
+	if p.lister == nil {
+		p.has(l.Key)
 	}
 	p.soon()
+}
+
+// has makes the name of a lease known, where the store cannot list it.
+func (p *Page) has(key string) {
+	i, slot, ok := parse(key)
+	if !ok || !p.mine(i) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i.group {
+		p.board.names.dropUnused(id{i.namespace, i.name, false})
+	}
+	p.board.tried(i, slot)
 }
 
 // mine reports whether the page is about the namespace of a name.
@@ -80,9 +92,19 @@ type leaseID struct {
 
 // renewal is how the renewals of a lease go.
 type renewal struct {
-	name    string
-	lasts   time.Duration // the lease's time
-	failing time.Time     // since when they fail; zero if they do not
+	name   string
+	lasts  time.Duration // the lease's time
+	good   time.Time     // when the last one that succeeded, or the acquisition, was sent
+	failed bool          // since then one has
+}
+
+// failingFor is for how long the renewals have failed. The first that did was due a third of the lease after the last
+// good one; when it is known to have failed depends on how long it was waited for.
+func (r *renewal) failingFor(now time.Time) time.Duration {
+	if !r.failed {
+		return 0
+	}
+	return now.Sub(r.good) - r.lasts/3
 }
 
 // renewals are those of the leases of this process.
@@ -94,7 +116,7 @@ type renewals struct {
 func (r *renewals) acquired(l leader.LeaseInfo) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.leases[leaseID{l.Key, l.Fence}] = &renewal{name: l.Name, lasts: l.Lasts}
+	r.leases[leaseID{l.Key, l.Fence}] = &renewal{name: l.Name, lasts: l.Lasts, good: l.Acquired}
 }
 
 func (r *renewals) ended(l leader.LeaseInfo) {
@@ -103,19 +125,19 @@ func (r *renewals) ended(l leader.LeaseInfo) {
 	delete(r.leases, leaseID{l.Key, l.Fence})
 }
 
-func (r *renewals) renewed(l leader.LeaseInfo) {
+func (r *renewals) renewed(l leader.LeaseInfo, sent time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.leases[leaseID{l.Key, l.Fence}]; s != nil {
-		s.failing = time.Time{}
+		s.good, s.failed = sent, false
 	}
 }
 
 func (r *renewals) failed(l leader.LeaseInfo) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s := r.leases[leaseID{l.Key, l.Fence}]; s != nil && s.failing.IsZero() {
-		s.failing = time.Now()
+	if s := r.leases[leaseID{l.Key, l.Fence}]; s != nil {
+		s.failed = true
 	}
 }
 
@@ -124,11 +146,10 @@ func (r *renewals) failing(now time.Time) (list []failingLease) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, s := range r.leases {
-		if s.failing.IsZero() || now.Sub(s.failing) <= s.lasts/3 {
-			continue
+		if d := s.failingFor(now); d > s.lasts/3 {
+			list = append(list, failingLease{Name: printable(s.name), Fence: fence(i.fence), For: seconds(d)})
 		}
-		list = append(list, failingLease{Name: printable(s.name), Fence: fence(i.fence), For: seconds(now.Sub(s.failing))})
 	}
-	slices.SortFunc(list, func(x, y failingLease) int { return int(y.For - x.For) })
+	slices.SortFunc(list, func(x, y failingLease) int { return cmp.Compare(y.For, x.For) })
 	return list
 }

@@ -87,6 +87,23 @@ func TestPage_JSON_KeepsAFenceExact(t *testing.T) {
 	}
 }
 
+func TestPage_JSON_SparesAStoreThatIsDown(t *testing.T) {
+	d := newStore()
+	d.down(errDown)
+	p := newPage(t, d, &status.Options{Interval: time.Hour})
+	begin := time.Now()
+	for range 50 {
+		if s := snapshot(t, p); !s.Stale {
+			t.Fatalf("%+v is not stale", s)
+		}
+	}
+	if n, most := d.lists.Load(), int64(time.Since(begin)/time.Second)+1; n > most {
+		t.Errorf("the store was asked %d times, want at most %d", n, most)
+	}
+	d.up()
+	eventually(t, "it recovers", func() bool { return !snapshot(t, p).Stale })
+}
+
 func TestPage_JSON_RemembersANameThatIsFreeAgain(t *testing.T) {
 	d := local.New()
 	p := newPage(t, d, &status.Options{Interval: time.Nanosecond})
@@ -224,6 +241,22 @@ func TestPage_JSON_SendsBrowsersToThePage(t *testing.T) {
 	p.ServeHTTP(w, r)
 	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "leaderElection/" {
 		t.Errorf("%d, Location %q; want to be sent to the page, relatively", w.Code, w.Header().Get("Location"))
+	}
+}
+
+func TestPage_JSON_SendsBrowsersToNoOtherSite(t *testing.T) {
+	for given, want := range map[string]string{
+		"/ops/javascript:x": "./javascript:x/", "/a?b": "a%3Fb/", "/ops//evil.example": "evil.example/",
+	} {
+		p := newPage(t, local.New(), &status.Options{Path: given})
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
+		r.URL.Path = given
+		r.Header.Set("Accept", "text/html")
+		w := httptest.NewRecorder()
+		p.ServeHTTP(w, r)
+		if got := w.Header().Get("Location"); got != want {
+			t.Errorf("%s: %d, Location %q, want %q", given, w.Code, got, want)
+		}
 	}
 }
 

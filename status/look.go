@@ -42,10 +42,10 @@ func (p *Page) look(ctx context.Context) (struct{}, error) {
 		return struct{}{}, err
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	recovered := p.board.problem != ""
 	p.board.answered(list, time.Now())
 	p.tell(false)
+	p.mu.Unlock()
 	if recovered {
 		p.logger().LogAttrs(ctx, slog.LevelInfo, "store can be asked again", slog.String("leader.backend", p.driver.Name()))
 	}
@@ -55,13 +55,14 @@ func (p *Page) look(ctx context.Context) (struct{}, error) {
 // failed notes that the store cannot be asked. Why is for the log: it may say more than viewers should know.
 func (p *Page) failed(ctx context.Context, err error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.board.problem == "" {
+	begun := p.board.problem == ""
+	p.board.problem, p.board.failed = problemOf(err), time.Now()
+	p.tell(false)
+	p.mu.Unlock()
+	if begun {
 		p.logger().LogAttrs(ctx, slog.LevelWarn, "store cannot be asked who leads",
 			slog.String("leader.backend", p.driver.Name()), slog.Any("err", err))
 	}
-	p.board.problem = problemOf(err)
-	p.tell(false)
 }
 
 // problemOf says what is wrong with the store without saying where.

@@ -97,6 +97,29 @@ func TestPage_WithoutALister_ShowsWhatItsElectorsHaveSeen(t *testing.T) {
 	}
 }
 
+func TestPage_WithoutALister_MakesRoomForTheNewestNames(t *testing.T) {
+	d := newStore()
+	p := newPage(t, plain{d}, &status.Options{Interval: time.Nanosecond, MaxNames: 3})
+	p.AddNames("given")
+	e := newElector(t, d, "mine", leader.WithHooks(p.Hooks()))
+	acquire(t, e, "led")
+	snapshot(t, p)
+	for i := range 100 {
+		if _, err := e.RunIfLeader(t.Context(), fmt.Sprint("job-", i), func(context.Context) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := snapshot(t, p)
+	if len(s.Locks) != 3 {
+		t.Errorf("shown are %+v, want three", s.Locks)
+	}
+	s.lock(t, "given")
+	s.lock(t, "job-99")
+	if l := s.lock(t, "led"); l.LeaderID == nil {
+		t.Errorf("%+v is not led", l)
+	}
+}
+
 func TestNew_RefusesWhatCannotWork(t *testing.T) {
 	h, _ := inMemory()
 	for name, try := range map[string]func() (*status.Page, error){

@@ -33,7 +33,7 @@ type Options struct {
 	Namespace string
 	// History is where the last events are read, and where forced releases are recorded: a *history.SQL, or what
 	// [InMemory] makes of a history.Memory. Without it no events are shown. The record of a forced release is Lost, or
-	// NotRun if it was not made, and names who asked in its metadata, under "forced release by".
+	// NotRun if it was not made or nobody knows, and names who asked in its metadata, under "forced release by".
 	History History
 	// Authorize allows a forced release, and says who asks for it. An error refuses it, and is logged. Nobody can force a
 	// release if it is nil. It needs a History, and a store that can end somebody else's lease.

@@ -15,7 +15,8 @@ var secrets = []struct {
 	instead string
 }{
 	{regexp.MustCompile(`\b(?:[A-Z2-7]{26}|LOCAL[0-9]{21})\b`), hidden}, // a lease's token
-	{regexp.MustCompile(`(://[^/\s:@]*):[^/\s]*@`), "${1}:" + hidden + "@"},
+	{regexp.MustCompile(`(://[^/\s:@]*):\S*@`), "${1}:" + hidden + "@"},
+	{regexp.MustCompile(`([^\s:/@]+):\S*@([a-z]*\()`), "${1}:" + hidden + "@${2}"}, // user:password@tcp(host)
 	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[a-z0-9+/=._~-]{6,}`), "${1} " + hidden},
 	{
 		regexp.MustCompile(`(?i)(` + secretWord + `[a-z0-9_-]*["']?\s*[=:]\s*)("[^"]*"?|'[^']*'?|[^\s,;&)}\]]+)`),

@@ -21,6 +21,15 @@ const maxForm = 16 << 10
 // maxWho is the longest name of who asks, in bytes.
 const maxWho = 200
 
+// maxName is the longest name and namespace, in bytes, and maxLost the longest text of a record that says why.
+const (
+	maxName = 255
+	maxLost = 512
+)
+
+// outcomeUnknown begins the error of a record of which nobody knows whether the lease was released.
+const outcomeUnknown = "whether the lease was released is not known"
+
 // demand is a request to force a release.
 type demand struct {
 	id
@@ -36,6 +45,7 @@ func (p *Page) release(w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusForbidden, "the request comes from another site")
 		return
 	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	who, err := p.options.Authorize(r)
 	if err == nil && who == "" {
 		err = errors.New("the authorizer did not say who asks")
@@ -45,7 +55,6 @@ func (p *Page) release(w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusForbidden, "you are not allowed to do this")
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	d, err := demandOf(r)
 	if err != nil {
 		refuse(http.StatusBadRequest, err.Error())
@@ -76,6 +85,11 @@ func demandOf(r *http.Request) (d demand, err error) {
 	d.namespace, d.name = form.Get("namespace"), form.Get("name")
 	if d.name == "" {
 		return d, errors.New("the name is missing")
+	}
+	for _, text := range []string{d.name, d.namespace} {
+		if len(text) > maxName || text != printable(text) {
+			return d, errors.New("the name or namespace is none that a lease may have")
+		}
 	}
 	if text := form.Get("slot"); text != "" {
 		d.group = true
@@ -110,12 +124,12 @@ func (p *Page) force(ctx context.Context, d demand) (code int, text string) {
 	})
 	code = http.StatusOK
 	record.Status, record.Finished = history.Lost, time.Now().Round(0)
-	record.Lost = fmt.Sprintf("released by force, as %q asked", d.who)
+	record.Lost = shortened(fmt.Sprintf("released by force, as %q asked", d.who), maxLost)
 	switch {
 	case errors.Is(err, backend.ErrConflict):
 		code, text = http.StatusConflict, "the fence is not the current one: somebody else leads by now, or nobody does"
 	case err != nil:
-		code, text = http.StatusBadGateway, "whether the lease was released is not known: "+problemOf(err)
+		code, text = http.StatusBadGateway, outcomeUnknown+": "+problemOf(err)
 	}
 	if err != nil {
 		record.Status, record.Lost, record.Error = history.NotRun, "", text

@@ -234,6 +234,10 @@ func TestPage_Release_SaysWhenTheOutcomeIsUnknown(t *testing.T) {
 	if r := m.Recent("", 1); len(r) != 1 || r[0].Status != history.NotRun || strings.Contains(r[0].Error, "hunter2") {
 		t.Errorf("recorded are %+v", r)
 	}
+	d.up()
+	if s := snapshot(t, p); s.Events[0].Status != "ForcedReleaseUnknown" {
+		t.Errorf("the events are %+v, want that nobody knows", s.Events)
+	}
 }
 
 func TestPage_Release_LogsWhoAsked(t *testing.T) {
@@ -242,6 +246,49 @@ func TestPage_Release_LogsWhoAsked(t *testing.T) {
 	post(t, p, demand(l))
 	if !strings.Contains(text.String(), "by=alice") || !strings.Contains(text.String(), "leader.name=job") {
 		t.Errorf("logged is %s", text.String())
+	}
+}
+
+func TestPage_Release_RefusesWhatIsNoName(t *testing.T) {
+	_, p, m, l := guarded(t, status.Options{})
+	for _, name := range []string{"", "a\nb", "a\x00", "a\xff", strings.Repeat("x", 256)} {
+		for _, field := range []string{"name", "namespace"} {
+			if name == "" && field == "namespace" {
+				continue
+			}
+			form := demand(l)
+			form.Set(field, name)
+			if w := post(t, p, form); w.Code != http.StatusBadRequest {
+				t.Errorf("%s %.9q: %d %s", field, name, w.Code, w.Body)
+			}
+		}
+	}
+	if n := len(m.Recent("", 10)); n != 0 {
+		t.Errorf("%d are recorded", n)
+	}
+}
+
+func TestPage_Release_RecordsTextsThatAHistoryCanKeep(t *testing.T) {
+	_, p, m, l := guarded(t, status.Options{Authorize: allow(strings.Repeat("\U000e0001\n", 100))})
+	if w := post(t, p, demand(l)); w.Code != http.StatusOK {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	r := m.Recent("job", 1)[0]
+	if who := r.Metadata["forced release by"]; len(r.Lost) > 512 || len(who) > 256 || strings.Contains(who, "\n") {
+		t.Errorf("%d bytes of %q, %d of %q", len(r.Lost), r.Lost, len(who), who)
+	}
+}
+
+func TestPage_Release_BoundsWhatTheAuthorizerReads(t *testing.T) {
+	read := int64(-1)
+	_, p, _, l := guarded(t, status.Options{Authorize: func(r *http.Request) (string, error) {
+		read, _ = io.Copy(io.Discard, r.Body)
+		return "", errors.New("no")
+	}})
+	form := demand(l)
+	form.Set("more", strings.Repeat("x", 1<<20))
+	if w := post(t, p, form); w.Code != http.StatusForbidden || read < 0 || read > 1<<16 {
+		t.Errorf("%d after %d bytes", w.Code, read)
 	}
 }
 

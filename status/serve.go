@@ -4,6 +4,7 @@ import (
 	"embed"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -96,12 +97,12 @@ func (p *Page) snapshot(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Vary", "Accept")
 	if strings.Contains(r.Header.Get("Accept"), "text/html") {
 		// Relative, and so right also where a proxy strips what comes before.
-		w.Header().Set("Location", path.Base(p.options.Path)+"/")
+		w.Header().Set("Location", (&url.URL{Path: path.Base(p.options.Path) + "/"}).String())
 		w.WriteHeader(http.StatusSeeOther)
 		return
 	}
 	p.mu.Lock()
-	fresh := p.board.problem == "" && time.Since(p.board.asked) < p.options.Interval
+	fresh := p.board.fresh(time.Now(), p.options.Interval)
 	p.mu.Unlock()
 	if !fresh {
 		p.refreshAll(r.Context())

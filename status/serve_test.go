@@ -139,7 +139,8 @@ func TestPage_ShowsNoTokenAndNoSecret(t *testing.T) {
 	records := []history.Record{
 		{
 			ID: "1", Name: "job", Status: history.Failed, Started: at, Finished: at,
-			Error: "dial amqp://app:hunter2@mq: refused, client_secret='hunter2 x', token " + spy.seen[0],
+			Error: "dial amqp://app:hunter2@mq: refused, client_secret='hunter2 x', token " + spy.seen[0] +
+				" app:hunter2@tcp(db:3306)/x redis://:hun/ter2@db hunter:hunter2@(db)",
 		},
 		{ID: "2", Name: "job", Status: history.Lost, Started: at, Finished: at, Lost: "duplicate key " + spy.seen[0]},
 	}
@@ -149,7 +150,7 @@ func TestPage_ShowsNoTokenAndNoSecret(t *testing.T) {
 	first := get(t, p, path).Body.String()
 	d.down(errDown)
 	for _, text := range []string{first, get(t, p, path).Body.String()} {
-		for _, secret := range append(slices.Clone(spy.seen), "hunter2") {
+		for _, secret := range append(slices.Clone(spy.seen), "hunter2", "ter2") {
 			if strings.Contains(text, secret) {
 				t.Errorf("%q is shown: %s", secret, text)
 			}

@@ -82,7 +82,7 @@ type candidate struct {
 type event struct {
 	Time   instant  `json:"time"` // when it came to its status
 	Name   string   `json:"name"`
-	Status string   `json:"status"` // as history.Status has it, or ForcedRelease
+	Status string   `json:"status"` // as history.Status has it, or see forcedStatus
 	Node   string   `json:"node,omitempty"`
 	Fence  fence    `json:"fence"`
 	Slot   *int     `json:"slot,omitempty"`

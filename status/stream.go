@@ -15,6 +15,10 @@ const (
 	writeBound = 10 * time.Second
 	// minGap is the least time between the starts of two looks.
 	minGap = 100 * time.Millisecond
+	// aliveEvery is the longest that a viewer hears nothing. The page takes thrice as long for a lost connection.
+	aliveEvery = 2 * time.Second
+	// aliveMessage only says that the server is there, which also shows whether the viewer is.
+	aliveMessage = "event: alive\ndata: {}\n\n"
 )
 
 var (
@@ -39,6 +43,8 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // for a proxy that would collect messages
 	out := http.NewResponseController(w)
+	quiet := time.NewTimer(aliveEvery)
+	defer quiet.Stop()
 	message := append([]byte("retry: 1000\n\n"), first...)
 	for {
 		// A server's own limit would end the stream; where there is none to set, the connection's end has to do.
@@ -51,8 +57,11 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 		if err := out.Flush(); err != nil {
 			return
 		}
+		quiet.Reset(aliveEvery)
 		var ok bool
 		select {
+		case <-quiet.C:
+			message = []byte(aliveMessage)
 		case message, ok = <-v.messages:
 			if !ok {
 				return
@@ -76,7 +85,9 @@ func (p *Page) join(ctx context.Context) (v *viewer, first []byte, err error) {
 		return nil, nil, errTooMany
 	}
 	v = &viewer{make(chan []byte, backlog)}
-	p.shown = p.board.rows()
+	if len(p.viewers) == 0 { // else the others have yet to be told what has changed since
+		p.shown = p.board.rows()
+	}
 	p.viewers[v] = struct{}{}
 	if !p.polls {
 		p.polls = true

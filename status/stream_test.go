@@ -279,13 +279,55 @@ func TestPage_Stream_PollsNoFasterHoweverBusyItsProcessIs(t *testing.T) {
 	s.until("a look", func(d document) bool { return d.Asked != nil })
 	e := newElector(t, d, "a", leader.WithHooks(p.Hooks()))
 	begin, before := time.Now(), d.lists.Load()
-	for time.Since(begin) < 500*time.Millisecond {
+	for d.lists.Load() < before+5 && time.Since(begin) < watchdog {
 		if _, err := e.RunIfLeader(t.Context(), "job", func(context.Context) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
 	asked, most := d.lists.Load()-before, int64(time.Since(begin)/(100*time.Millisecond))+2
-	if asked < 2 || asked > most {
-		t.Errorf("the store was asked %d times in %v, want 2 to %d", asked, time.Since(begin), most)
+	if asked < 5 || asked > most {
+		t.Errorf("the store was asked %d times in %v, want 5 to %d", asked, time.Since(begin), most)
+	}
+}
+
+func TestPage_Stream_TellsThoseWhoWatchOfWhatANewViewerSees(t *testing.T) {
+	d := newStore()
+	p := newPage(t, d, &status.Options{Interval: time.Hour})
+	server := serve(t, p)
+	first := watch(t, server)
+	first.until("a look", func(d document) bool { return d.Asked != nil })
+	p.AddNames("given")
+	second := watch(t, server)
+	if d, ok := second.next(); !ok || len(d.Locks) != 1 {
+		t.Fatalf("a new viewer sees %+v", d)
+	}
+	e := newElector(t, d, "a", leader.WithHooks(p.Hooks()))
+	acquire(t, e, "job") // which makes the page look
+	first.until("the name that was given", func(d document) bool {
+		for _, l := range d.Locks {
+			if l.Name == "given" {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+func TestPage_Stream_SaysThatItIsAliveWhateverLimitsItsServerHas(t *testing.T) {
+	p := newPage(t, newStore(), &status.Options{Interval: time.Hour})
+	server := httptest.NewUnstartedServer(p)
+	server.Config.ReadTimeout, server.Config.WriteTimeout = 200*time.Millisecond, 200*time.Millisecond
+	server.Start()
+	t.Cleanup(server.Close)
+	s := watch(t, server)
+	stop := time.AfterFunc(watchdog, s.end)
+	defer stop.Stop()
+	for alive := 0; alive < 2; {
+		if !s.lines.Scan() {
+			t.Fatalf("the stream has ended after %d signs of life: %v", alive, s.lines.Err())
+		}
+		if s.lines.Text() == "event: alive" {
+			alive++
+		}
 	}
 }

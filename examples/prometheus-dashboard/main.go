@@ -66,6 +66,7 @@ func run() error {
 
 	var working sync.WaitGroup
 	defer working.Wait() // leases are released before the store is closed
+	defer stop()         // also if the server has failed
 	r := replica{elector}
 	working.Go(func() { r.report(ctx) })
 	working.Go(func() { r.serve(ctx) })

@@ -12,7 +12,7 @@ import (
 )
 
 func (t *Tracer) acquired(ctx context.Context, l leader.LeaseInfo) {
-	r := t.runOf(ctx, l)
+	r := t.begun(ctx, l)
 	if r == nil {
 		t.tell(ctx, l, "acquired")
 		return

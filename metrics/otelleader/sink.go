@@ -70,12 +70,18 @@ func (s *sink) of(name string) *series {
 	if known, ok := s.names.Load(name); ok {
 		return known.(*series)
 	}
-	s.lost.of(labels{name: name, key: keyCause, value: metrics.Expired})
-	s.lost.of(labels{name: name, key: keyCause, value: metrics.TakenOver})
+	for _, cause := range []string{metrics.Expired, metrics.TakenOver, metrics.Abandoned} {
+		s.lost.of(labels{name: name, key: keyCause, value: cause})
+	}
+	for _, reason := range []string{"", metrics.NoReturn, metrics.Unguarded} {
+		s.runs.of(outcome(name, metrics.ActionFailed, reason))
+	}
+	s.runs.of(outcome(name, metrics.Elected, metrics.Unguarded))
+	for _, reason := range []string{metrics.Unavailable, metrics.Denied, metrics.Misconfigured, metrics.Unsupported} {
+		s.runs.of(outcome(name, metrics.NotRun, reason))
+	}
 	s.renewalFailures.of(labels{name: name, key: keyKind, value: metrics.Unavailable})
 	s.releaseFailures.of(labels{name: name, key: keyKind, value: metrics.Unavailable})
-	s.runs.of(outcome(name, metrics.ActionFailed, ""))
-	s.runs.of(outcome(name, metrics.NotRun, metrics.Unavailable))
 	only := labels{name: name}
 	known, _ := s.names.LoadOrStore(name, &series{
 		succeeded: s.runs.of(outcome(name, metrics.Elected, "")),

@@ -41,11 +41,20 @@ func (t *Tracer) Hooks() leader.Hooks {
 type run struct {
 	name     string
 	span     trace.Span
-	recorded bool // the span is, so it is worth describing
+	recorded bool    // the span is, so it is worth describing
+	own      leaseID // the one it runs under, known before the action starts
 	renewals atomic.Int64
 	failures atomic.Int64
 	lost     atomic.Bool // there is an event of it
 }
+
+// leaseID tells the lease of a run from those acquired by hand inside of it.
+type leaseID struct {
+	node, key string
+	fence     uint64
+}
+
+func idOf(l leader.LeaseInfo) leaseID { return leaseID{l.Node, l.Key, l.Fence} }
 
 // runKey finds the run that this tracer put into a context.
 type runKey struct{ t *Tracer }
@@ -55,9 +64,19 @@ func (t *Tracer) started(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, runKey{t}, &run{name: name, span: span, recorded: span.IsRecording()})
 }
 
+// begun returns the run for which a lease was acquired, which is now that run's own; nil if it was acquired by hand.
+func (t *Tracer) begun(ctx context.Context, l leader.LeaseInfo) *run {
+	r, ok := ctx.Value(runKey{t}).(*run)
+	if !ok || r.name != l.Name || r.own != (leaseID{}) {
+		return nil
+	}
+	r.own = idOf(l)
+	return r
+}
+
 // runOf returns the run that a lease is of; nil if it was acquired by hand, inside or outside of one.
 func (t *Tracer) runOf(ctx context.Context, l leader.LeaseInfo) *run {
-	if r, ok := ctx.Value(runKey{t}).(*run); ok && r.name == l.Name {
+	if r, ok := ctx.Value(runKey{t}).(*run); ok && r.own == idOf(l) {
 		return r
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -236,6 +237,72 @@ func TestTracer_ALeaseAcquiredByHandIsToldToTheSpanAroundIt(t *testing.T) {
 	}
 	if got, want := events(outer), "acquired, released"; got != want {
 		t.Errorf("events around: %s, want %s", got, want)
+	}
+}
+
+// A program may lead one name in two stores.
+func TestTracer_ALeaseOfTheSameNameAcquiredByHandIsNotThatOfTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracer, _, spans := recorded()
+		first, second := elector(t, local.New(), tracer.Hooks()), elector(t, newStore(), tracer.Hooks())
+		_, err := first.RunIfLeader(t.Context(), "job", func(ctx context.Context) error {
+			time.Sleep(time.Second) // or the fences of both stores would begin at one instant
+			l, err := second.Acquire(ctx, "job")
+			if err != nil {
+				return err
+			}
+			time.Sleep(time.Minute)
+			return l.Release(ctx)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		span := spans.Ended()[0]
+		own := make(map[string]int)
+		for _, e := range span.Events() {
+			if _, inner := attributes(e.Attributes)["leader.name"]; !inner {
+				own[e.Name]++
+			}
+		}
+		if counted, _ := attributes(span.Attributes())["leader.renewals"].(int64); own["acquired"] != 1 ||
+			own["released"] != 1 || int64(own["renewed"]) != counted || counted > 12 {
+			t.Errorf("of the run's own lease are %v, and %d renewals are counted", own, counted)
+		}
+	})
+}
+
+func TestTracer_EndsEachSpanOnceWhateverTheActionDoes(t *testing.T) {
+	tracer, _, spans := recorded()
+	e := elector(t, local.New(), tracer.Hooks())
+	for name, action := range map[string]leader.Action{
+		"panics":   func(context.Context) error { panic("no") },
+		"goes":     func(context.Context) error { runtime.Goexit(); return nil },
+		"repeats":  func(ctx context.Context) error { _, err := e.RunIfLeader(ctx, "repeats", nothing); return err },
+		"releases": func(ctx context.Context) error { l, _ := leader.LeaseFrom(ctx); return l.Release(ctx) },
+	} {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			defer func() { _ = recover() }()
+			_, _ = e.RunIfLeader(t.Context(), name, action)
+		}()
+		<-done
+	}
+	ids := make(map[string]int)
+	reasons := make(map[string]string)
+	for _, s := range spans.Ended() {
+		ids[s.SpanContext().SpanID().String()]++
+		attrs := attributes(s.Attributes())
+		if reason, ok := attrs["leader.reason"].(string); ok {
+			reasons[attrs["leader.name"].(string)] = reason
+		}
+	}
+	if len(spans.Started()) != 5 || len(spans.Ended()) != 5 || len(ids) != 5 {
+		t.Errorf("%d spans have started and %d ended, %d of them different; want five", len(spans.Started()), len(spans.Ended()), len(ids))
+	}
+	want := map[string]string{"panics": "no_return", "goes": "no_return", "repeats": "reentrant"}
+	if !maps.Equal(reasons, want) {
+		t.Errorf("reasons %v, want %v", reasons, want)
 	}
 }
 

@@ -144,6 +144,13 @@ func TestCollector_ANameBeginsWithWhatAlertsLookAt(t *testing.T) {
 	for _, series := range []string{
 		"leader_leases_lost_total{cause=expired,name=job}",
 		"leader_leases_lost_total{cause=taken_over,name=job}",
+		"leader_leases_lost_total{cause=abandoned,name=job}",
+		"leader_runs_total{name=job,outcome=elected,reason=unguarded}",
+		"leader_runs_total{name=job,outcome=action_failed,reason=unguarded}",
+		"leader_runs_total{name=job,outcome=action_failed,reason=no_return}",
+		"leader_runs_total{name=job,outcome=not_run,reason=denied}",
+		"leader_runs_total{name=job,outcome=not_run,reason=misconfigured}",
+		"leader_runs_total{name=job,outcome=not_run,reason=unsupported}",
 		"leader_renewal_failures_total{kind=unavailable,name=job}",
 		"leader_release_failures_total{kind=unavailable,name=job}",
 		"leader_runs_total{name=job,outcome=action_failed}",

@@ -99,12 +99,18 @@ func (s *sink) of(name string) *series {
 	if known, ok := s.names.Load(name); ok {
 		return known.(*series)
 	}
-	s.lost.WithLabelValues(name, metrics.Expired)
-	s.lost.WithLabelValues(name, metrics.TakenOver)
+	for _, cause := range []string{metrics.Expired, metrics.TakenOver, metrics.Abandoned} {
+		s.lost.WithLabelValues(name, cause)
+	}
+	for _, reason := range []string{"", metrics.NoReturn, metrics.Unguarded} {
+		s.runs.WithLabelValues(name, metrics.ActionFailed, reason)
+	}
+	s.runs.WithLabelValues(name, metrics.Elected, metrics.Unguarded)
+	for _, reason := range []string{metrics.Unavailable, metrics.Denied, metrics.Misconfigured, metrics.Unsupported} {
+		s.runs.WithLabelValues(name, metrics.NotRun, reason)
+	}
 	s.renewalFailures.WithLabelValues(name, metrics.Unavailable)
 	s.releaseFailures.WithLabelValues(name, metrics.Unavailable)
-	s.runs.WithLabelValues(name, metrics.ActionFailed, "")
-	s.runs.WithLabelValues(name, metrics.NotRun, metrics.Unavailable)
 	known, _ := s.names.LoadOrStore(name, &series{
 		succeeded:       s.runs.WithLabelValues(name, metrics.Elected, ""),
 		acquired:        s.acquired.WithLabelValues(name),

@@ -1,6 +1,6 @@
 // The last events of the history.
 
-import { duration, foreign, make, short, stamp } from "./text.js"
+import { duration, foreign, make, short, stamp, visible } from "./text.js"
 
 const kinds = {
   Running: ["leads", "good"],
@@ -13,14 +13,15 @@ const kinds = {
   ForcedRelease: ["was released by force", "bad"],
   ForcedReleaseAsked: ["is to be released by force", "bad"],
   ForcedReleaseFailed: ["was not released by force", "bad"],
+  ForcedReleaseUnknown: ["may have been released by force", "bad"],
 }
 
-const reasons = {
-  Contended: "another leads",
-  NotPreferred: "another is preferred",
-  AlreadyRan: "it has run already",
-  BackendFailed: "the store failed",
-}
+const reasons = new Map([
+  ["Contended", "another leads"],
+  ["NotPreferred", "another is preferred"],
+  ["AlreadyRan", "it has run already"],
+  ["BackendFailed", "the store failed"],
+])
 
 export function showEvents(events, withSkipped, list, none) {
   const now = Date.now()
@@ -37,8 +38,8 @@ function item(e, now) {
   words.append(make("span", "verb", verb))
   const notes = []
   if (e.status === "Skipped" && e.reason) {
-    notes.push(e.holder ? make("span", "", [reasons[e.reason] ?? e.reason, ": ", foreign(short(e.holder))])
-      : make("span", "", reasons[e.reason] ?? e.reason))
+    const why = reasons.get(e.reason) ?? visible(e.reason)
+    notes.push(make("span", "", e.holder ? [why, ": ", foreign(short(e.holder))] : why))
   }
   if (e.by) notes.push(make("span", "", ["asked by ", foreign(e.by)]))
   if (e.held) notes.push(make("span", "", `held ${duration(e.held)}`))

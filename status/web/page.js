@@ -15,6 +15,7 @@ const fewNames = 30
 let status = null // the last message, without what it is about
 let events = []
 let heard = performance.now() // when it came
+let alive = heard // when the server was heard of last, which may have had nothing to tell
 let connected = false
 
 // serverNow is the server's clock, as far as this page can tell, in ms.
@@ -33,7 +34,7 @@ const observer = new IntersectionObserver(entries => {
 
 function take(message) {
   const before = status?.asked
-  heard = performance.now()
+  heard = alive = performance.now()
   status = message
   document.body.classList.toggle("can-release", message.release)
   let changed = Boolean(message.full)
@@ -130,7 +131,7 @@ function drawState() {
   const shown = age === null ? "" : `shown is what was true ${duration(age)} ago`
   const problems = [...(status?.problems ?? [])]
   let level = "good", text = "live"
-  if (!connected || silent > 6) {
+  if (!connected || performance.now() - alive > 6000) {
     level = "bad"
     text = status ? "connection lost, trying again" : "connecting"
     problems.unshift("the server of this page does not answer")
@@ -156,6 +157,10 @@ function connect() {
     connected = true
     take(JSON.parse(event.data))
   }
+  stream.addEventListener("alive", () => {
+    connected = true
+    alive = performance.now()
+  })
   stream.onerror = () => {
     connected = false
     drawState()

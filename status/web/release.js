@@ -22,7 +22,8 @@ byId("release-no").addEventListener("click", () => dialog.close())
 byId("release-yes").addEventListener("click", async event => {
   event.target.disabled = true
   try {
-    const answer = await fetch("release", { method: "POST", body: asked })
+    // A redirection leads to a login, and what that answers is no release.
+    const answer = await fetch("release", { method: "POST", body: asked, redirect: "error" })
     if (answer.ok) {
       dialog.close()
       return
