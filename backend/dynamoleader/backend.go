@@ -86,7 +86,7 @@ func once(o *dynamodb.Options) {
 	}
 }
 
-// lastResponse follows no redirection, as the SDK does not.
+// lastResponse follows no redirection. The service makes none, and another host could not check the signature.
 func lastResponse(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Name returns "dynamodb".

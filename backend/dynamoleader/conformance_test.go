@@ -69,6 +69,19 @@ func behind(t testing.TB, server *testserver.Server) *netfault.Proxy {
 	return proxy
 }
 
+// began is the instant, by this machine's clock, that the fence in an item stands for; zero for a record.
+func (s *table) began(t testing.TB, name, part string) time.Time {
+	t.Helper()
+	item := s.stored(t, name, part)
+	switch {
+	case item["fence"] == nil:
+		return time.Time{}
+	case !s.server.Owned():
+		return time.Now() // The clocks of this machine and of the service differ.
+	}
+	return time.UnixMicro(number(t, item, "fence"))
+}
+
 func (s *store) partition(_ testing.TB, i int) (heal func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,9 +102,10 @@ func (s *store) corrupt(t testing.TB, key string, how backendtest.Damage) {
 	}
 	switch how {
 	case backendtest.Deleted:
+		began := table.began(t, name, part)
 		table.remove(t, name, part)
 		// The service tells whole seconds, which a new item's fence begins at; the rest is for its answer's way.
-		time.Sleep(time.Second + 600*time.Millisecond)
+		time.Sleep(time.Until(began.Add(time.Second + 600*time.Millisecond)))
 	case backendtest.Garbled:
 		table.set(t, name, part, "format", &types.AttributeValueMemberN{Value: "1"})
 		table.set(t, name, part, field, &types.AttributeValueMemberSS{Value: []string{"many"}})

@@ -37,7 +37,7 @@ func takeOver(t testing.TB, b backend.Driver, key string, ttl time.Duration) tim
 func TestBackend_Expiry_IsThatOfTheHolderNotOfTheAsker(t *testing.T) {
 	s := newTable(t)
 	a, b := s.open(t), s.open(t)
-	const ttl = 4 * brief
+	const ttl = 2 * brief
 	sent := time.Now()
 	win(t, a, request("a", ttl))
 	if took := takeOver(t, b, "a", brief).Sub(sent); took < ttl {
@@ -155,15 +155,15 @@ func TestBackend_DateThatIsAnHourWrong_RobsNobodyAndIsNotRobbed(t *testing.T) {
 	s := newTable(t)
 	for _, off := range []time.Duration{-time.Hour, time.Hour} {
 		right, wrong := "right"+off.String(), "wrong"+off.String()
-		win(t, s.open(t), request(right, time.Second))
+		win(t, s.open(t), request(right, brief))
 		if h := holder(t, s.openWith(t, dated(off)), right); h.Remaining <= 0 {
 			t.Errorf("holder %+v", h)
 		}
-		win(t, s.openWith(t, dated(off)), request(wrong, time.Second))
+		win(t, s.openWith(t, dated(off)), request(wrong, brief))
 		sent := time.Now()
 		b := s.open(t)
 		holder(t, b, wrong)
-		if took := takeOver(t, b, wrong, long).Sub(sent); took < time.Second {
+		if took := takeOver(t, b, wrong, long).Sub(sent); took < brief {
 			t.Errorf("a holder with a Date of %v was replaced after %v", off, took)
 		}
 	}
@@ -174,7 +174,7 @@ func TestBackend_ClientsClocks_AreNotCompared(t *testing.T) {
 	s := newTable(t)
 	outside := s.open(t)
 	for name, future := range map[string]time.Duration{"past": 0, "future": 50 * 365 * 24 * time.Hour} {
-		lease := win(t, outside, request("outside "+name, time.Second))
+		lease := win(t, outside, request("outside "+name, brief))
 		var fence uint64
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(future)
@@ -185,7 +185,7 @@ func TestBackend_ClientsClocks_AreNotCompared(t *testing.T) {
 			if h := holder(t, b, "outside "+name); h.Fence != lease.Fence() || h.Remaining <= 0 {
 				t.Errorf("%s: holder %+v", name, h)
 			}
-			fence = win(t, b, request("inside "+name, time.Second)).Fence()
+			fence = win(t, b, request("inside "+name, brief)).Fence()
 		})
 		sent := time.Now()
 		h := holder(t, outside, "inside "+name)
@@ -195,7 +195,7 @@ func TestBackend_ClientsClocks_AreNotCompared(t *testing.T) {
 		if off := time.Since(time.UnixMicro(int64(fence))); off.Abs() > patience {
 			t.Errorf("%s: the fence begins %v ago", name, off)
 		}
-		if took := takeOver(t, outside, "inside "+name, long).Sub(sent); took < time.Second {
+		if took := takeOver(t, outside, "inside "+name, long).Sub(sent); took < brief {
 			t.Errorf("%s: taken over after %v", name, took)
 		}
 	}

@@ -57,6 +57,28 @@ func caught(t testing.TB, trap *netfault.Trap) {
 	}
 }
 
+// caughtIn makes a call, and ends it once its request or its reply is in the trap.
+func caughtIn(t testing.TB, trap *netfault.Trap, call func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	result := make(chan error, 1)
+	go func() { result <- call(ctx) }()
+	caught(t, trap)
+	cancel()
+	if err := <-result; !errors.Is(err, context.Canceled) {
+		t.Fatalf("a call that is caught: %v, want that it was canceled", err)
+	}
+}
+
+// attempt is TryAcquire without its lease.
+func attempt(b backend.Driver, req backend.Request) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := b.TryAcquire(ctx, req)
+		return err
+	}
+}
+
 // The SDK ends a call with its context, at the deadline and at a cancellation, hence no Limits.Blocking.
 func TestBackend_FrozenConnection_EndsACallWithItsContext(t *testing.T) {
 	b, proxy, _ := through(t)
@@ -111,13 +133,7 @@ func TestBackend_FrozenConnection_EndsACallWithItsContext(t *testing.T) {
 func TestBackend_LostReply_IsRepeatedWithTheSameFence(t *testing.T) {
 	b, proxy, other := through(t)
 	req := request("a", long)
-	trap := proxy.SwallowReply(contains("UpdateItem"))
-	ctx, cancel := context.WithTimeout(t.Context(), brief)
-	defer cancel()
-	if _, err := b.TryAcquire(ctx, req); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("TryAcquire: %v", err)
-	}
-	caught(t, trap)
+	caughtIn(t, proxy.SwallowReply(contains("UpdateItem")), attempt(b, req))
 	held := inspect(t, other, "a")
 	if held.Free() {
 		t.Fatal("the attempt was not applied")
@@ -127,13 +143,9 @@ func TestBackend_LostReply_IsRepeatedWithTheSameFence(t *testing.T) {
 		t.Errorf("fence %d, and %d in the item", lease.Fence(), held.Fence)
 	}
 
-	trap = proxy.SwallowReply(contains("UpdateItem"))
-	ctx, cancel = context.WithTimeout(t.Context(), brief)
-	defer cancel()
-	if err := lease.Renew(ctx, 2*long); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("Renew: %v", err)
-	}
-	caught(t, trap)
+	caughtIn(t, proxy.SwallowReply(contains("UpdateItem")), func(ctx context.Context) error {
+		return lease.Renew(ctx, 2*long)
+	})
 	renew(t, lease, long)
 	if h := inspect(t, other, "a"); h.Remaining < 2*long-patience {
 		t.Errorf("%v remain after a renewal whose answer was lost", h.Remaining)
@@ -165,13 +177,7 @@ func TestBackend_Abandon_StopsATakeOverThatArrivesLater(t *testing.T) {
 func abandonedLate(t *testing.T, b, other backend.Driver, proxy *netfault.Proxy, req backend.Request) {
 	t.Helper()
 	trap := proxy.HoldRequest(contains("UpdateItem"))
-	ctx, cancel := context.WithTimeout(t.Context(), brief)
-	_, err := b.TryAcquire(ctx, req)
-	cancel()
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("TryAcquire: %v", err)
-	}
-	caught(t, trap)
+	caughtIn(t, trap, attempt(b, req))
 	if err := other.Abandon(t.Context(), req); err != nil {
 		t.Fatal(err)
 	}
@@ -185,24 +191,17 @@ func abandonedLate(t *testing.T, b, other backend.Driver, proxy *netfault.Proxy,
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	_, err = b.TryAcquire(t.Context(), req)
-	if !errors.Is(err, backend.ErrLost) {
+	if err := attempt(b, req)(t.Context()); !errors.Is(err, backend.ErrLost) {
 		t.Errorf("the abandoned token: %v, want ErrLost", err)
 	}
 }
 
 func TestLease_Renew_LateOneShortensNothing(t *testing.T) {
 	b, proxy, other := through(t)
-	lease := win(t, b, request("a", brief))
+	const short = 5 * time.Second // enough for what comes before the longer one
+	lease := win(t, b, request("a", short))
 	trap := proxy.HoldRequest(contains("UpdateItem"))
-	ctx, cancel := context.WithCancel(t.Context())
-	result := make(chan error, 1)
-	go func() { result <- lease.Renew(ctx, brief) }()
-	caught(t, trap)
-	cancel()
-	if err := <-result; !errors.Is(err, context.Canceled) {
-		t.Fatalf("Renew: %v", err)
-	}
+	caughtIn(t, trap, func(ctx context.Context) error { return lease.Renew(ctx, short) })
 	renew(t, lease, long)
 	if err := trap.Release(t.Context()); err != nil {
 		t.Fatal(err)
@@ -218,11 +217,11 @@ func TestLease_Renew_LateOneShortensNothing(t *testing.T) {
 
 // Connections that lay idle when the network went silent would swallow one request after the other.
 func TestBackend_UnansweredCall_ClosesIdleConnections(t *testing.T) {
+	s := newTable(t)
 	for name, transport := range map[string]func() dynamodb.HTTPClient{
 		"the SDK's own client": func() dynamodb.HTTPClient { return awshttp.NewBuildableClient() },
 		"a client of net/http": func() dynamodb.HTTPClient { return ownConnections(t) },
 	} {
-		s := newTable(t)
 		// A proxy whose connections of before are dead, and whose new ones are not.
 		var mu sync.Mutex
 		target := behind(t, s.server)
@@ -242,11 +241,14 @@ func TestBackend_UnansweredCall_ClosesIdleConnections(t *testing.T) {
 			transport = func() dynamodb.HTTPClient { return given }
 		}
 		b := s.openWith(t, func(o *dynamodb.Options) { o.HTTPClient = transport() })
-		var together sync.WaitGroup
-		for range 8 {
-			together.Go(func() { inspect(t, b, "a") })
-		}
-		together.Wait()
+		eventually(t, "several connections are idle", func() bool {
+			var together sync.WaitGroup
+			for range 8 {
+				together.Go(func() { inspect(t, b, "a") })
+			}
+			together.Wait()
+			return target.Connections() > 1
+		})
 		dead := target
 		dead.Drop()
 		mu.Lock()
@@ -310,10 +312,10 @@ func TestBackend_FailingAttempts_LeaveNoConnectionAndNoGoroutine(t *testing.T) {
 		calls.Wait()
 	}
 	proxy.Freeze()
-	fail(500, 10, 20*time.Millisecond)
+	fail(200, 10, 20*time.Millisecond)
 	proxy.Thaw()
 	proxy.Cut()
-	fail(500, 10, 20*time.Millisecond)
+	fail(200, 10, 20*time.Millisecond)
 	proxy.Mend()
 	eventually(t, "the backend works again", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

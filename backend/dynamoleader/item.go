@@ -72,7 +72,7 @@ func decode(item values, key string) (*state, error) {
 	}
 	switch {
 	case r.err != nil:
-	case s.fence == 0, s.ttl < 0, s.ttl > maxTTL+time.Millisecond, s.ttl > 0 && s.stamp == "":
+	case item[attrLease] == nil, s.fence == 0, s.ttl < 0, s.ttl > maxTTL+time.Millisecond, s.ttl > 0 && s.stamp == "":
 		r.fail("an attribute is missing or out of range")
 	case s.ttl == 0 && s.token != "":
 		r.fail("it has a token and no lease")

@@ -69,7 +69,7 @@ func (l *lease) Renew(ctx context.Context, ttl time.Duration) error {
 	return nil
 }
 
-// Release is one request. A lease that has expired is not kept.
+// Release is one request, or two if the lease is to be kept and has expired: then it is kept only if it is already.
 func (l *lease) Release(ctx context.Context, keep time.Duration) error {
 	if err := l.backend.ready(ctx); err != nil {
 		return err
@@ -77,7 +77,11 @@ func (l *lease) Release(ctx context.Context, keep time.Duration) error {
 	if err := checkKeep(keep); err != nil {
 		return err
 	}
-	if !time.Now().Before(l.alive().end) {
+	if keep > 0 && !time.Now().Before(l.alive().end) {
+		err := l.backend.keepFor(ctx, l.term, keepOn, keep)
+		if _, refused := refusal(err); !refused {
+			return err
+		}
 		keep = 0
 	}
 	return l.backend.free(ctx, l.term, keep)
@@ -125,13 +129,13 @@ func (b *Backend) renew(ctx context.Context, t term, known life, ttl time.Durati
 }
 
 // free ends a term, or keeps its key for a time. It is nil also if the term is over already.
-func (b *Backend) free(ctx context.Context, t term, keepFor time.Duration) error {
-	c := b.newChange(keepFor)
-	t.identify(c)
+func (b *Backend) free(ctx context.Context, t term, kept time.Duration) error {
 	var err error
-	if keepFor > 0 {
-		_, err = b.change(ctx, t.key, keep, c)
+	if kept > 0 {
+		err = b.keepFor(ctx, t, keep, kept)
 	} else {
+		c := b.newChange(0)
+		t.identify(c)
 		err = b.end(ctx, t.key, release, c)
 	}
 	changed, ok := refusal(err)
@@ -139,5 +143,13 @@ func (b *Backend) free(ctx context.Context, t term, keepFor time.Duration) error
 		return err
 	}
 	_, err = b.after(ctx, t.key, changed) // to report an item that is unreadable
+	return err
+}
+
+// keepFor leaves a key taken by nobody.
+func (b *Backend) keepFor(ctx context.Context, t term, s *statement, d time.Duration) error {
+	c := b.newChange(d)
+	t.identify(c)
+	_, err := b.change(ctx, t.key, s, c)
 	return err
 }

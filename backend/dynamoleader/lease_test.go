@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"reflect"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -325,6 +328,184 @@ func TestBackend_ManyClientsCreateAnItemAtOnce(t *testing.T) {
 		if len(wins) != 1 {
 			t.Fatalf("round %d: %d clients won, want 1", round, len(wins))
 		}
+	}
+}
+
+// What a renewal before this one has written counts from that one.
+func TestLease_Renew_AfterALostAnswer_WritesItself(t *testing.T) {
+	s := newTable(t)
+	var lose atomic.Bool
+	b := s.openWith(t, over(func(next http.RoundTripper) http.RoundTripper {
+		return tripper(func(request *http.Request) (*http.Response, error) {
+			answer, err := next.RoundTrip(request)
+			if err == nil && operation(request) == "UpdateItem" && lose.CompareAndSwap(true, false) {
+				_ = answer.Body.Close()
+				return nil, io.ErrUnexpectedEOF
+			}
+			return answer, err
+		})
+	}))
+	lease := win(t, b, request("a", long))
+	won := s.stored(t, "a", "lease")["stamp"]
+	lose.Store(true)
+	kind(t, "Renew", lease.Renew(t.Context(), long), backend.Unavailable)
+	lost := s.stored(t, "a", "lease")["stamp"]
+	renew(t, lease, long)
+	if renewed := s.stored(t, "a", "lease")["stamp"]; reflect.DeepEqual(won, lost) || reflect.DeepEqual(lost, renewed) {
+		t.Errorf("stamps %v, %v and %v, want three", won, lost, renewed)
+	}
+}
+
+// A release whose answer was lost may be repeated when the lease would be over.
+func TestLease_Release_KeepsOnAfterTheLeaseWouldBeOver(t *testing.T) {
+	s := newTable(t)
+	a, b := s.open(t), s.open(t)
+	const ttl = time.Second
+	kept := win(t, a, request("kept", ttl))
+	release(t, kept, long)
+	over := win(t, a, request("over", ttl))
+	time.Sleep(ttl + 50*time.Millisecond)
+	release(t, kept, 2*long)
+	if h := inspect(t, b, "kept"); !h.Kept || h.Remaining <= long {
+		t.Errorf("a key that is kept anew has %+v", h)
+	}
+	release(t, over, long)
+	if h := inspect(t, b, "over"); !h.Free() {
+		t.Errorf("a lease that had expired is kept: %+v", h)
+	}
+	release(t, kept, 0)
+	next := win(t, b, request("kept", long))
+	release(t, kept, long)
+	if h := inspect(t, b, "kept"); h.Fence != next.Fence() || h.Kept {
+		t.Errorf("the successor was kept: %+v", h)
+	}
+}
+
+// A release that arrives after the key was freed takes it from nobody.
+func TestLease_Release_KeepsNothingThatIsFree(t *testing.T) {
+	s := newTable(t)
+	a, b := s.open(t), s.open(t)
+	lease := win(t, a, request("a", long))
+	release(t, lease, 0)
+	release(t, lease, long)
+	if h := inspect(t, b, "a"); !h.Free() {
+		t.Errorf("a key that was released has %+v", h)
+	}
+	lease = win(t, a, request("a", long))
+	if err := b.Break(t.Context(), "a", lease.Fence()); err != nil {
+		t.Fatal(err)
+	}
+	release(t, lease, long)
+	if h := inspect(t, b, "a"); !h.Free() {
+		t.Errorf("a key whose lease was broken has %+v", h)
+	}
+}
+
+// An item that is read as free and cannot be taken would keep everybody waiting.
+func TestBackend_ItemWithoutALease_IsMisconfigured(t *testing.T) {
+	s := newTable(t)
+	b := s.open(t)
+	for name, value := range map[string]types.AttributeValue{
+		"format": &types.AttributeValueMemberN{Value: "1"}, "fence": &types.AttributeValueMemberN{Value: "7"},
+	} {
+		s.set(t, "a", "lease", name, value)
+	}
+	_, err := b.TryAcquire(t.Context(), request("a", long))
+	kind(t, "TryAcquire", err, backend.Misconfigured)
+	_, err = b.Inspect(t.Context(), "a")
+	kind(t, "Inspect", err, backend.Misconfigured)
+}
+
+// An answer of the service has a megabyte at most.
+func TestBackend_Megabytes_AreReadInPages(t *testing.T) {
+	s := newTable(t)
+	b := s.open(t)
+	var c counter
+	counted := s.openWith(t, over(c.count))
+	padding := &types.AttributeValueMemberS{Value: strings.Repeat("x", 300<<10)}
+	const n = 5
+	for i := range n {
+		id := strconv.Itoa(i)
+		win(t, b, request(backend.SlotKey("g", i), long))
+		if _, err := b.PutRecord(t.Context(), backend.Record{Key: "g!candidate/" + id}); err != nil {
+			t.Fatal(err)
+		}
+		s.set(t, "g", "lease#"+id, "of", padding)
+		s.set(t, "g", "record!candidate/"+id, "of", padding)
+	}
+	_, _, err := counted.TryAcquireSlot(t.Context(), request("g", long), n)
+	if requests, writes := c.requests.Load(), c.writes.Load(); !errors.Is(err, backend.ErrHeld) || requests != 2 || writes > 0 {
+		t.Errorf("a full group: %v after %d requests, %d of them writes, want 2 and none", err, requests, writes)
+	}
+	if list, _, err := counted.GetRecords(t.Context(), "g!candidate/"); err != nil || len(list) != n {
+		t.Errorf("%d records of %d, %v", len(list), n, err)
+	}
+	listed := 0
+	for _, err := range counted.List(t.Context(), "", false) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed++
+	}
+	if listed != n {
+		t.Errorf("%d leases of %d are listed", listed, n)
+	}
+}
+
+// The Date of an answer is up to a second behind the time.
+func TestBackend_Record_NeverEndsEarly(t *testing.T) {
+	s := newTable(t)
+	var date atomic.Int64
+	b := s.openWith(t, over(func(next http.RoundTripper) http.RoundTripper {
+		return tripper(func(request *http.Request) (*http.Response, error) {
+			answer, err := next.RoundTrip(request)
+			if err == nil {
+				answer.Header.Set("Date", time.Unix(date.Load(), 0).UTC().Format(http.TimeFormat))
+			}
+			return answer, err
+		})
+	}))
+	date.Store(time.Now().Unix()) // and almost a second more
+	if _, err := b.PutRecord(t.Context(), backend.Record{Key: "a!b/c", TTL: 1500 * time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct{ after, want int }{{2, 1}, {60, 0}} {
+		date.Add(int64(step.after))
+		if list, _, err := b.GetRecords(t.Context(), "a!b/"); err != nil || len(list) != step.want {
+			t.Errorf("%d seconds later there are %d records, %v, want %d", step.after, len(list), err, step.want)
+		}
+	}
+}
+
+// What must not be deleted is left, and costs no more than one try.
+func TestBackend_GetRecords_WhereNothingMayBeDeleted_TriesOnce(t *testing.T) {
+	s := newTable(t)
+	deletions := 0
+	var w switched
+	b := s.openWith(t, over(w.wrap))
+	w.set(func(request *http.Request) (*http.Response, error) {
+		if operation(request) != "DeleteItem" {
+			return nil, nil
+		}
+		deletions++
+		return refusal(request, http.StatusBadRequest, "AccessDeniedException"), nil
+	})
+	for i := range 3 {
+		id := strconv.Itoa(i)
+		if _, err := b.PutRecord(t.Context(), backend.Record{Key: "a!b/" + id, TTL: long}); err != nil {
+			t.Fatal(err)
+		}
+		s.set(t, "a", "record!b/"+id, "ends", ms(time.Now().Add(-long)))
+	}
+	if list, _, err := b.GetRecords(t.Context(), "a!b/"); err != nil || len(list) != 0 || deletions != 1 {
+		t.Errorf("%d records, %v, after %d deletions, want none and 1", len(list), err, deletions)
+	}
+	w.set(nil)
+	if _, _, err := b.GetRecords(t.Context(), "a!b/"); err != nil {
+		t.Fatal(err)
+	}
+	if item := s.stored(t, "a", "record!b/0"); len(item) > 0 {
+		t.Errorf("an expired record is left: %v", item)
 	}
 }
 

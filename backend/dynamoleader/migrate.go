@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// migrateFor is how long [Backend.Migrate] waits for the table where its context does not say it.
+	// migrateFor is how long [Backend.Migrate] waits for the table at most.
 	migrateFor = 5 * time.Minute
 	// Between two looks at a table that is being made; the time doubles.
 	shortestPoll, longestPoll = 50 * time.Millisecond, 2 * time.Second
@@ -89,19 +89,11 @@ func checkSchema(table *types.TableDescription) error {
 
 // enableTTL lets DynamoDB delete what is garbage, if it deletes nothing yet.
 func (b *Backend) enableTTL(ctx context.Context) error {
+	if has, err := b.hasTTL(ctx); has || err != nil {
+		return err
+	}
 	a := ask()
-	has, err := b.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &b.table})
-	if isUnknown(err) {
-		return nil
-	}
-	if err != nil {
-		return b.failed(ctx, a, err)
-	}
-	if d := has.TimeToLiveDescription; d != nil && d.TimeToLiveStatus != types.TimeToLiveStatusDisabled {
-		return nil
-	}
-	a = ask()
-	_, err = b.client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
+	_, err := b.client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
 		TableName: &b.table,
 		TimeToLiveSpecification: &types.TimeToLiveSpecification{
 			AttributeName: aws.String(attrExpires), Enabled: aws.Bool(true),
@@ -110,7 +102,26 @@ func (b *Backend) enableTTL(ctx context.Context) error {
 	if err == nil || isUnknown(err) {
 		return nil
 	}
-	return b.failed(ctx, a, err)
+	err = b.failed(ctx, a, err)
+	// It is refused if another process has done it meanwhile.
+	if has, _ := b.hasTTL(ctx); has {
+		return nil
+	}
+	return err
+}
+
+// hasTTL reports whether the table needs no TTL: it has one, or the endpoint does not know them.
+func (b *Backend) hasTTL(ctx context.Context) (bool, error) {
+	a := ask()
+	has, err := b.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &b.table})
+	switch {
+	case isUnknown(err):
+		return true, nil
+	case err != nil:
+		return false, b.failed(ctx, a, err)
+	}
+	d := has.TimeToLiveDescription
+	return d != nil && d.TimeToLiveStatus != types.TimeToLiveStatusDisabled, nil
 }
 
 // isUnknown reports whether the endpoint does not know the operation.

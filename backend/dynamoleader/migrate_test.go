@@ -74,6 +74,8 @@ func TestBackend_Migrate_RefusesATableWithAnotherKey(t *testing.T) {
 type scriptedTable struct {
 	ttl     string // the answer to DescribeTimeToLive
 	enabled atomic.Int64
+	raced   bool // another process makes the TTL at the same moment
+	refuses bool // to make one
 }
 
 func (s *scriptedTable) answer(request *http.Request) (*http.Response, error) {
@@ -88,6 +90,12 @@ func (s *scriptedTable) answer(request *http.Request) (*http.Response, error) {
 		return answered(request, http.StatusOK, s.ttl), nil
 	case "UpdateTimeToLive":
 		s.enabled.Add(1)
+		if s.raced {
+			s.ttl = `{"TimeToLiveDescription":{"TimeToLiveStatus":"ENABLING","AttributeName":"expires"}}`
+		}
+		if s.raced || s.refuses {
+			return refusal(request, http.StatusBadRequest, "ValidationException"), nil
+		}
 		return answered(request, http.StatusOK, `{}`), nil
 	}
 	return refusal(request, http.StatusBadRequest, "UnknownOperationException"), nil
@@ -108,6 +116,15 @@ func TestBackend_Migrate_MakesExpiresTheTTLWhereThereIsNone(t *testing.T) {
 			t.Errorf("%s: enabled %d times, want %d", ttl, n, want)
 		}
 	}
+}
+
+func TestBackend_Migrate_AnotherProcessMakesTheTTLMeanwhile(t *testing.T) {
+	const none = `{"TimeToLiveDescription":{"TimeToLiveStatus":"DISABLED"}}`
+	if err := scripted(t, (&scriptedTable{ttl: none, raced: true}).answer).Migrate(t.Context()); err != nil {
+		t.Error(err)
+	}
+	err := scripted(t, (&scriptedTable{ttl: none, refuses: true}).answer).Migrate(t.Context())
+	kind(t, "a refusal that stays", err, backend.Misconfigured)
 }
 
 func TestBackend_Advise_WarnsOfReplicasAndOfAnotherTTL(t *testing.T) {

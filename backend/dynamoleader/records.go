@@ -112,10 +112,18 @@ func (b *Backend) GetRecords(ctx context.Context, prefix string) (list []backend
 	case last.date.IsZero():
 		return nil, time.Time{}, errNoDate
 	}
-	for _, r := range over[:min(len(over), cleanMost)] {
-		_ = b.deleteRecord(ctx, r.Key, r.Version) // If it fails, a later call does it.
-	}
+	b.clean(ctx, over[:min(len(over), cleanMost)])
 	return list, last.date, nil
+}
+
+// clean deletes records that have expired. What fails is left to a later call.
+func (b *Backend) clean(ctx context.Context, over []*record) {
+	for _, r := range over {
+		err := b.deleteRecord(ctx, r.Key, r.Version)
+		if _, changed := refusal(err); err != nil && !changed {
+			return // The next would fail as well.
+		}
+	}
 }
 
 // DeleteRecord compares and deletes in one request.

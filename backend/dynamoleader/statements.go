@@ -80,6 +80,10 @@ var (
 	// keep leaves the key taken by nobody.
 	keep = newStatement("SET #spent = :token, "+setEnd+" REMOVE #token", ours+" AND #lease > :zero")
 
+	// keepOn moves the end of what is kept already.
+	keepOn = newStatement("SET "+setEnd,
+		readable+" AND #fence = :fence AND #spent = :token AND attribute_not_exists(#token) AND #lease > :zero")
+
 	// spend frees the key if the token has it, and makes the token useless if the key is free.
 	spend = newStatement(
 		"SET #format = :format, #fence = if_not_exists(#fence, :floor), #lease = :zero, #spent = :token, "+
