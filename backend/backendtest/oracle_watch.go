@@ -20,15 +20,10 @@ type oracle struct {
 	changed map[int]moment // when the processes were told each number of slots
 }
 
-// watch lets the processes contend for one number of slots after another, while faults happen to them.
+// watch lets the processes contend for one number of slots after another. A third of each phase is calm, so that all slots
+// can be led at one time also where waiters are slow; in the rest of it faults happen to the processes.
 func (o *oracle) watch(t *testing.T, phase time.Duration) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	var tormenting sync.WaitGroup
-	defer func() {
-		cancel()
-		tormenting.Wait()
-	}()
 	o.changed = make(map[int]moment)
 	for i, slots := range oracleSlots() {
 		o.changed[slots] = thisMoment()
@@ -39,12 +34,21 @@ func (o *oracle) watch(t *testing.T, phase time.Duration) {
 			until(t, "a goroutine of every process has led", func() bool {
 				return !slices.ContainsFunc(o.seats, func(s *seat) bool { return s.reports() == 0 })
 			})
-			for _, s := range o.seats {
-				tormenting.Go(func() { s.torment(ctx) })
-			}
 		}
-		<-time.After(phase)
+		<-time.After(phase / 3)
+		o.torment(t.Context(), phase-phase/3)
 	}
+}
+
+// torment lets faults happen to all processes for a while.
+func (o *oracle) torment(ctx context.Context, d time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	var tormenting sync.WaitGroup
+	for _, s := range o.seats {
+		tormenting.Go(func() { s.torment(ctx) })
+	}
+	tormenting.Wait()
 }
 
 // end lets the processes end, and returns all tenures.
