@@ -91,13 +91,13 @@ type poller struct{ queue queue }
 
 // lead sends until the lease is over. A failure of the queue ends the term: a claim whose fate is not known belongs to
 // this fence, and the next term, under a greater one, takes it over.
-func (p poller) lead(ctx context.Context) error {
-	held, trusted := leader.LeaseFrom(ctx)
+func (p poller) lead(term context.Context) error {
+	held, trusted := leader.LeaseFrom(term)
 	if !trusted {
 		return nil
 	}
 	say("leads, fence %d", held.Info().Fence)
-	all, ctx := errgroup.WithContext(ctx)
+	all, ctx := errgroup.WithContext(term)
 	for range senders {
 		all.Go(func() error { return p.poll(ctx, held) })
 	}
@@ -106,7 +106,8 @@ func (p poller) lead(ctx context.Context) error {
 		err = cause
 	}
 	say("leads no longer: %v", err)
-	return nil // WithRequeue: campaign again
+	_ = rest(term) // so that a queue that fails for long is not asked all the time
+	return nil     // WithRequeue: campaign again
 }
 
 // poll sends one webhook after the other. It returns an error if the queue fails or ctx is over.
