@@ -13,9 +13,12 @@ import (
 	"github.com/goleader/leader/backend/raftleader/internal/wire"
 )
 
+// near is how many entries a node may be behind to get its vote. It has them at once.
+const near = 1024
+
 // Admit implements [wire.Handler]: it makes the applicant a member step by step, one for each call. A server that was at
 // its address before is removed: it is the same node, which has lost its log, and with it the right to vote by it.
-func (b *Backend) Admit(ctx context.Context, a wire.Applicant) wire.Admission {
+func (b handler) Admit(ctx context.Context, a wire.Applicant) wire.Admission {
 	b.admitting.Lock()
 	defer b.admitting.Unlock()
 	voter, err := b.admit(ctx, a)
@@ -30,8 +33,7 @@ func (b *Backend) admit(ctx context.Context, a wire.Applicant) (voter bool, err 
 	if err := b.eligible(a); err != nil {
 		return false, backend.WithKind(err, backend.Misconfigured)
 	}
-	future := b.raft.GetConfiguration() // it has its answer already
-	servers, index := future.Configuration().Servers, future.Index()
+	servers := b.servers()
 	id, address := raft.ServerID(a.ID), raft.ServerAddress(a.Address)
 	was := slices.IndexFunc(servers, func(s raft.Server) bool { return s.Address == address && s.ID != id })
 	is := slices.IndexFunc(servers, func(s raft.Server) bool { return s.ID == id })
@@ -44,17 +46,17 @@ func (b *Backend) admit(ctx context.Context, a wire.Applicant) (voter bool, err 
 	switch {
 	case was >= 0:
 		return false, b.change(ctx, func(t time.Duration) raft.IndexFuture {
-			return b.raft.RemoveServer(servers[was].ID, index, t)
+			return b.raft.RemoveServer(servers[was].ID, 0, t)
 		})
 	case is < 0 || servers[is].Address != address:
 		return false, b.change(ctx, func(t time.Duration) raft.IndexFuture {
-			return b.raft.AddNonvoter(id, address, index, t)
+			return b.raft.AddNonvoter(id, address, 0, t)
 		})
-	case a.Applied < index:
-		return false, nil // it has to have heard at least that it is a member
+	case a.Applied == 0 || a.Applied+near < b.raft.CommitIndex():
+		return false, nil // without anything of the log it would be of no use to the quorum
 	}
 	return true, b.change(ctx, func(t time.Duration) raft.IndexFuture {
-		return b.raft.AddVoter(id, address, index, t)
+		return b.raft.AddVoter(id, address, 0, t)
 	})
 }
 
@@ -85,7 +87,8 @@ func (b *Backend) eligible(a wire.Applicant) error {
 	return nil
 }
 
-// change changes who is a member.
+// change changes who is a member. Changes go one after the other, and none depends on what was before: those that come
+// late, after their wait was given up, do no more than they would have done then.
 func (b *Backend) change(ctx context.Context, do func(timeout time.Duration) raft.IndexFuture) error {
 	timeout := time.Second
 	if deadline, ok := ctx.Deadline(); ok {
@@ -103,7 +106,7 @@ func (b *Backend) Leave(ctx context.Context) error {
 		return err
 	}
 	b.left.Store(true)
-	if len(b.voters()) < 2 {
+	if b.voters() < 2 {
 		return nil
 	}
 	for {
@@ -136,7 +139,7 @@ func (b *Backend) Remove(ctx context.Context, address string) error {
 }
 
 func (b *Backend) remove(ctx context.Context, address string) error {
-	l := b.Hello()
+	l := handler{b}.Hello()
 	if l.Leader == "" { // the raft leader says nothing more to one that is removed
 		l = leaderOf(b.greet(ctx))
 	}
@@ -146,7 +149,7 @@ func (b *Backend) remove(ctx context.Context, address string) error {
 	case "":
 		err = elsewhereError{b.noLeader()}
 	case b.stores.id:
-		a = b.Dismiss(ctx, address)
+		a = handler{b}.Dismiss(ctx, address)
 	default:
 		a, err = b.port.AskDismissal(ctx, l.Leader, l.At, address)
 	}
@@ -163,7 +166,7 @@ func (b *Backend) remove(ctx context.Context, address string) error {
 }
 
 // Dismiss implements [wire.Handler].
-func (b *Backend) Dismiss(ctx context.Context, address string) wire.Admission {
+func (b handler) Dismiss(ctx context.Context, address string) wire.Admission {
 	b.admitting.Lock()
 	defer b.admitting.Unlock()
 	f, text := fault(b.dismiss(ctx, address))
@@ -177,11 +180,10 @@ func (b *Backend) dismiss(ctx context.Context, address string) error {
 	if address == b.config.Advertise {
 		return elsewhereError{fmt.Errorf("%s is the raft leader", address)}
 	}
-	future := b.raft.GetConfiguration() // it has its answer already
-	for _, s := range future.Configuration().Servers {
+	for _, s := range b.servers() {
 		if s.Address == raft.ServerAddress(address) {
 			return b.change(ctx, func(t time.Duration) raft.IndexFuture {
-				return b.raft.RemoveServer(s.ID, future.Index(), t)
+				return b.raft.RemoveServer(s.ID, 0, t)
 			})
 		}
 	}

@@ -101,7 +101,7 @@ func (b *Backend) classify(ctx context.Context, err error) error {
 }
 
 // Serve implements [wire.Handler].
-func (b *Backend) Serve(ctx context.Context, r wire.Request) wire.Answer {
+func (b handler) Serve(ctx context.Context, r wire.Request) wire.Answer {
 	o := b.awaitOffice(ctx)
 	if o == nil || b.Check() != nil {
 		f, text := fault(elsewhereError{b.noLeader()})

@@ -42,6 +42,11 @@ type Backend struct {
 	closed    atomic.Bool
 }
 
+// handler is what the other nodes ask of this one.
+type handler struct{ *Backend }
+
+var _ wire.Handler = handler{}
+
 var (
 	_ backend.Driver       = (*Backend)(nil)
 	_ backend.Limited      = (*Backend)(nil)
@@ -68,14 +73,14 @@ func Open(ctx context.Context, c Config) (*Backend, error) {
 	if err := c.complete(listener.Addr()); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	s, err := openStores(c.Dir, newLogger(c.Logger))
+	s, err := openStores(c, newLogger(c.Logger))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %q: %w", c.Dir, err), listener.Close())
 	}
 	b := &Backend{config: c, stores: s, machine: machine.New(), places: make(chan struct{}, queue)}
 	b.asides.over = make(chan struct{})
 	b.ctx, b.stop = context.WithCancel(context.WithoutCancel(ctx))
-	b.port = &wire.Port{ID: s.id, Listener: listener, Dial: c.hooks.dial, TLS: c.TLS, Handler: b}
+	b.port = &wire.Port{ID: s.id, Listener: listener, Dial: c.hooks.dial, TLS: c.TLS, Handler: handler{b}}
 	b.port.Open(ctx)
 	if err := b.start(); err != nil { //nolint:contextcheck // the node outlives ctx
 		b.stop()
@@ -205,7 +210,7 @@ func (b *Backend) close(gentle bool) error {
 // handOver makes another node the raft leader, if this one is, and there is another. It waits for it as long as for an
 // election.
 func (b *Backend) handOver(ctx context.Context) {
-	if b.raft.State() != raft.Leader || len(b.voters()) < 2 {
+	if b.raft.State() != raft.Leader || b.voters() < 2 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.config.ElectionTimeout)

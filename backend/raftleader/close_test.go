@@ -75,7 +75,10 @@ func TestBackend_Close_AnswersWhoeverCalls(t *testing.T) {
 		}
 		for range callers {
 			select {
-			case <-ended:
+			case err := <-ended:
+				if err == nil {
+					t.Error("a call ended without an error")
+				}
 			case <-time.After(patience):
 				t.Fatal("a call on a closed node goes on")
 			}

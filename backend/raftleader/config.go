@@ -43,8 +43,9 @@ type Config struct {
 
 	// TLS secures what the nodes say to each other. It is the configuration of both sides: the node shows the same
 	// certificate whether it connects or is connected to. Clients have to show one that ClientCAs, or else RootCAs,
-	// have signed; the certificate of a server has to be for the host of its address, or for ServerName. Nil means no
-	// TLS: whoever reaches the port can then take part.
+	// have signed, one of which is required unless the configuration verifies on its own; the certificate of a server
+	// has to be for the host of its address, or for ServerName. Nil means no TLS: whoever reaches the port can then take
+	// part.
 	TLS *tls.Config
 
 	// Logger gets what the raft library logs, at the library's levels. Nil means none of it.
@@ -62,6 +63,7 @@ type hooks struct {
 	dial     wire.DialFunc
 	listener net.Listener // instead of one on Addr
 	snapshot snapshotPolicy
+	unsynced bool // does not wait for the disk, which matters only to a machine that loses its power
 }
 
 // snapshotPolicy says when the log is cut.

@@ -155,7 +155,9 @@ func TestOpen_RefusesASnapshotOfALaterRelease(t *testing.T) {
 	}
 	_, store := c.list[0].Stores()
 	members := r.GetConfiguration()
-	sink, err := store.Create(raft.SnapshotVersionMax, r.LastIndex()+1, r.CurrentTerm(), members.Configuration(), members.Index(), nil)
+	_, transport := raft.NewInmemTransport("")
+	sink, err := store.Create(
+		raft.SnapshotVersionMax, r.LastIndex()+1, r.CurrentTerm(), members.Configuration(), members.Index(), transport)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,7 +75,7 @@ func (b *Backend) poll(term uint64) error {
 		term uint64
 		err  error
 	}
-	voters := b.voters()
+	voters := b.electorate()
 	answers := make(chan vote, len(voters))
 	for _, s := range voters {
 		if string(s.ID) == b.stores.id {
@@ -103,7 +103,7 @@ func (b *Backend) poll(term uint64) error {
 	return elsewhereError{errNoQuorum}
 }
 
-// servers returns the members, also those that are being added or not yet removed.
+// servers returns the members, also those that are being added or not yet removed. The list is shared: not to be modified.
 func (b *Backend) servers() []raft.Server {
 	future := b.raft.GetConfiguration() // it has its answer already
 	if future.Error() != nil {
@@ -112,7 +112,10 @@ func (b *Backend) servers() []raft.Server {
 	return future.Configuration().Servers
 }
 
-// voters returns the members that have a vote.
-func (b *Backend) voters() []raft.Server {
-	return slices.DeleteFunc(b.servers(), func(s raft.Server) bool { return s.Suffrage != raft.Voter })
+// electorate returns the members that have a vote.
+func (b *Backend) electorate() []raft.Server {
+	return slices.DeleteFunc(slices.Clone(b.servers()), func(s raft.Server) bool { return s.Suffrage != raft.Voter })
 }
+
+// voters returns how many they are.
+func (b *Backend) voters() int { return len(b.electorate()) }

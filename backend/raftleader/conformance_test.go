@@ -12,6 +12,7 @@ import (
 // store is the newest cluster that the suite opened.
 type store struct {
 	durable bool
+	synced  bool // waits for its disk, if it is durable
 
 	mu      sync.Mutex
 	nodes   *nodes
@@ -32,7 +33,7 @@ func TestBackend_Conformance_InMemory(t *testing.T) {
 }
 
 func BenchmarkConformance(b *testing.B) {
-	s := &store{durable: true}
+	s := &store{durable: true, synced: true}
 	backendtest.Bench(b, backendtest.Config{Open: s.open, Fidelity: backendtest.Real})
 }
 
@@ -42,6 +43,9 @@ func (s *store) open(t testing.TB, n int) []backend.Driver {
 	changes := []change{unhurried}
 	if s.durable {
 		changes = append(changes, durable(t))
+	}
+	if !s.synced {
+		changes = append(changes, unsynced)
 	}
 	c := newNodes(t, 3, changes...)
 	c.faulty()
@@ -65,6 +69,9 @@ func (s *store) open(t testing.TB, n int) []backend.Driver {
 
 // unhurried keeps a cluster from elections on a machine that has much else to do.
 func unhurried(_ int, c *raftleader.Config) { c.ElectionTimeout = 6 * election }
+
+// unsynced keeps the suite from waiting for a disk that others are writing to: it kills nodes, and not the machine.
+func unsynced(_ int, c *raftleader.Config) { c.WithoutSync() }
 
 func (s *store) partition(_ testing.TB, i int) (heal func()) {
 	s.mu.Lock()

@@ -66,7 +66,8 @@
 //
 // A node is what its log makes it, not its address. Log and id are in the same file, so they are lost together. A node
 // that comes without a log, because its disk was wiped or it keeps it in memory, is a new member: the raft leader removes
-// the one that had its address before, sends the log, and then gives it a vote. It never votes by a log that it forgot.
+// the one that had its address before, sends the log, and then gives it a vote, once it has seen that the new one answers
+// at that address. It never votes by a log that it forgot.
 // That takes a majority of the old members, so nodes that forget have to be restarted one after the other.
 //
 // If a majority forgets at one time, those that still know refuse to begin anew, since leases may be running by what they

@@ -25,6 +25,9 @@ func (c *Config) WithSnapshots(every time.Duration, threshold, trailing uint64) 
 	c.hooks.snapshot = snapshotPolicy{every, threshold, trailing}
 }
 
+// WithoutSync has the node not wait for its disk.
+func (c *Config) WithoutSync() { c.hooks.unsynced = true }
+
 // Kill ends the node without warning, as far as that is possible within the process.
 func (b *Backend) Kill() error { return b.close(false) }
 

@@ -56,7 +56,7 @@ func acquisition(kind machine.Kind, req backend.Request) machine.Command {
 	}
 }
 
-// Abandon gives up an attempt, with at most one entry in the log.
+// Abandon gives up an attempt, with one entry in the log.
 func (b *Backend) Abandon(ctx context.Context, req backend.Request) error {
 	_, err := b.command(ctx, machine.Command{Kind: machine.Abandon, Key: req.Key, Token: req.Token})
 	return err

@@ -84,7 +84,7 @@ func (b *Backend) seek() {
 // greet asks all peers who they are, this node included, and returns those that answer, by address.
 func (b *Backend) greet(ctx context.Context) map[string]wire.Hello {
 	if len(b.config.Peers) == 1 {
-		return map[string]wire.Hello{b.config.Advertise: b.Hello()}
+		return map[string]wire.Hello{b.config.Advertise: handler{b}.Hello()}
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(b.config.ElectionTimeout, greetTimeout))
 	defer cancel()
@@ -269,7 +269,7 @@ func (b *Backend) noLeader() error {
 }
 
 // Hello implements [wire.Handler].
-func (b *Backend) Hello() wire.Hello {
+func (b handler) Hello() wire.Hello {
 	h := wire.Hello{ID: b.stores.id, Peers: b.config.Peers, Member: b.member()}
 	if r := b.reign.Load(); r != nil {
 		h.Leader, h.At = r.id, cmp.Or(r.at, b.config.Advertise)
@@ -278,4 +278,4 @@ func (b *Backend) Hello() wire.Hello {
 }
 
 // Term implements [wire.Handler].
-func (b *Backend) Term() uint64 { return b.raft.CurrentTerm() }
+func (b handler) Term() uint64 { return b.raft.CurrentTerm() }

@@ -44,22 +44,22 @@ type stores struct {
 	close     func() error
 }
 
-// openStores opens those in a folder, or new ones in memory if dir is empty.
-func openStores(dir string, logger hclog.Logger) (*stores, error) {
-	if dir == "" {
+// openStores opens those in the folder, or new ones in memory if there is none.
+func openStores(c Config, logger hclog.Logger) (*stores, error) {
+	if c.Dir == "" {
 		memory := raft.NewInmemStore()
 		s := &stores{log: memory, stable: memory, snapshots: new(memorySnapshots), close: func() error { return nil }}
 		return s, s.identify()
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	file, err := openLog(dir)
+	file, err := openLog(c.Dir, c.hooks.unsynced)
 	if err != nil {
 		return nil, err
 	}
 	s := &stores{log: file, stable: file, close: file.Close}
-	s.snapshots, err = raft.NewFileSnapshotStoreWithLogger(dir, snapshots, logger)
+	s.snapshots, err = raft.NewFileSnapshotStoreWithLogger(c.Dir, snapshots, logger)
 	if err == nil {
 		err = s.identify()
 	}
@@ -70,10 +70,11 @@ func openStores(dir string, logger hclog.Logger) (*stores, error) {
 }
 
 // openLog opens the log in a folder.
-func openLog(dir string) (*raftboltdb.BoltStore, error) {
+func openLog(dir string, unsynced bool) (*raftboltdb.BoltStore, error) {
 	file, err := raftboltdb.New(raftboltdb.Options{
 		Path:        filepath.Join(dir, logFile),
 		BoltOptions: &bbolt.Options{Timeout: lockTimeout},
+		NoSync:      unsynced,
 	})
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		err = fmt.Errorf("another node uses the folder %s: %w", dir, err)

@@ -31,11 +31,13 @@ type line struct {
 	hung   atomic.Bool // hung up by this side
 }
 
-// watched is a connection of which is known since when it owes an answer.
+// watched is a connection of which is known since when it owes an answer. It closes itself when the other side has ended
+// it, which nobody may ever call again.
 type watched struct {
 	net.Conn
 
-	owed atomic.Int64 // since when, in ns of the monotonic clock from began; 0 if it owes none
+	owed  atomic.Int64 // since when, in ns of the monotonic clock from began; 0 if it owes none
+	ended func()       // called when there is nothing more to read
 }
 
 var began = time.Now()
@@ -43,6 +45,10 @@ var began = time.Now()
 func (w *watched) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	w.owed.Store(0)
+	if err != nil {
+		w.ended()
+		_ = w.Close() // it may be closed already
+	}
 	return n, err
 }
 
@@ -92,20 +98,25 @@ func (p *Port) connect(l *line, kind Kind, to target) {
 		p.hangUp(l, to)
 		return
 	}
-	l.conn = &watched{Conn: conn}
+	l.conn = &watched{Conn: conn, ended: func() { p.forget(l, to) }}
 	l.client = rpc.NewClient(l.conn)
 }
 
 // hangUp makes the next call dial anew.
 func (p *Port) hangUp(l *line, to target) {
-	p.mu.Lock()
-	if p.lines[to] == l {
-		delete(p.lines, to)
-	}
-	p.mu.Unlock()
+	p.forget(l, to)
 	l.hung.Store(true)
 	if l.client != nil {
 		_ = l.client.Close() // it may be closed already
+	}
+}
+
+// forget takes a line off the list.
+func (p *Port) forget(l *line, to target) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lines[to] == l {
+		delete(p.lines, to)
 	}
 }
 

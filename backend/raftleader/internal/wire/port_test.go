@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
 	"github.com/goleader/leader/backend/raftleader/internal/machine"
@@ -116,6 +117,36 @@ func TestPort_RefusesRaftStreamsForAnotherServer(t *testing.T) {
 	}
 }
 
+func TestTransport_LetsHeartbeatsTakeTheirTurn(t *testing.T) {
+	transport := func(id string) (wire.Transport, string) {
+		p, address := open(t, &node{id: id})
+		inner := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+			Logger: hclog.NewNullLogger(), Stream: p.Streams(address), MaxPool: 1, Timeout: patience,
+		})
+		t.Cleanup(func() { _ = inner.Close() })
+		return wire.Transport{NetworkTransport: inner}, address
+	}
+	ours, _ := transport("ours")
+	theirs, address := transport("theirs")
+	raft.Transport(theirs).SetHeartbeatHandler(func(r raft.RPC) {
+		t.Error("a heartbeat overtakes the queue")
+		r.Respond(&raft.AppendEntriesResponse{}, nil)
+	})
+	go func() {
+		select {
+		case r := <-theirs.Consumer():
+			r.Respond(&raft.AppendEntriesResponse{Success: true}, nil)
+		case <-t.Context().Done():
+		}
+	}()
+	heartbeat := raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{Addr: []byte("ours")}, Term: 1}
+	var answer raft.AppendEntriesResponse
+	err := ours.AppendEntries("theirs", raft.ServerAddress(address), &heartbeat, &answer)
+	if err != nil || !answer.Success {
+		t.Errorf("got %+v, %v", answer, err)
+	}
+}
+
 func TestPort_RefusesWhatItDoesNotKnow(t *testing.T) {
 	_, address := open(t, &node{id: "a"})
 	for name, row := range map[string]struct {
@@ -149,10 +180,12 @@ func TestPort_RefusesWhatItDoesNotKnow(t *testing.T) {
 
 func TestPort_ACall_EndsWithItsContext(t *testing.T) {
 	ours, _ := open(t, &node{id: "ours"})
-	_, address := open(t, &node{id: "theirs", serve: func(ctx context.Context, _ wire.Request) wire.Answer {
-		<-ctx.Done()
+	held := make(chan struct{})
+	_, address := open(t, &node{id: "theirs", serve: func(context.Context, wire.Request) wire.Answer {
+		<-held // longer than the context, at whose end both sides would be ready
 		return wire.Answer{}
 	}})
+	t.Cleanup(func() { close(held) })
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err := ours.Ask(ctx, "theirs", address, wire.Request{Topic: wire.Propose}, nil)

@@ -62,6 +62,11 @@ var (
 	_ raft.WithClose   = Transport{}
 )
 
+// SetHeartbeatHandler implements [raft.Transport] by doing nothing, so that heartbeats take their turn with everything
+// else. The library's handler changes the term beside its main loop: a node could come back to a term in which it has
+// voted against the leader, acknowledge entries there, and with them lose what was committed.
+func (Transport) SetHeartbeatHandler(func(raft.RPC)) {}
+
 // Mark is what the library takes for an address. The id comes first; it has no "@" in it.
 func Mark(id raft.ServerID, at raft.ServerAddress) raft.ServerAddress {
 	return raft.ServerAddress(id) + "@" + at
