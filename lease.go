@@ -33,7 +33,10 @@ func (l *Lease) Info() LeaseInfo {
 }
 
 // TrustedUntil is the trust deadline: the local instant at which the lease is over unless it is extended meanwhile.
-func (l *Lease) TrustedUntil() time.Time { return l.h.e.clock.time(l.h.trustedUntil()) }
+func (l *Lease) TrustedUntil() time.Time {
+	l.h.e.clock.now() // which notices that the machine has slept
+	return l.h.e.clock.time(l.h.trustedUntil())
+}
 
 // Err is nil while the lease may be trusted, and says afterwards why it is over; the error wraps [ErrLeaseLost]. It
 // reads the clock, and makes no request.

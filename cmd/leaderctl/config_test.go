@@ -3,6 +3,7 @@
 package main_test
 
 import (
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,6 +74,10 @@ func TestConfig_MistakesAreSaid(t *testing.T) {
 		{"no such file", []string{"LEADER_CONFIG=/nowhere/at/all"}, []string{"list"}, "/nowhere/at/all"},
 		{"a bad value", []string{"LEADER_TIMEOUT=soon"}, []string{"list"}, "LEADER_TIMEOUT"},
 		{"a bad value of the file", []string{"LEADER_CONFIG=" + write(t, "c", "timeout: soon\n")}, []string{"list"}, "timeout"},
+		{"no time", nil, []string{"list", "--timeout", "0s"}, "--timeout"},
+		{"a name that is none", nil, []string{"release", "", "--fence", "1"}, "name"},
+		{"a namespace that is none", nil, []string{"doctor", "--namespace", "a\tb"}, "namespace"},
+		{"a lease that is none", nil, []string{"doctor", "--lease", "-1s"}, "--lease"},
 		{"no password", []string{"LEADER_PASSWORD_FILE=/nowhere/at/all"}, []string{"list"}, "password"},
 	} {
 		v := tool(t, append(onSQLite(t), c.settings...), c.args...)
@@ -94,6 +99,24 @@ func TestPassword_ComesFromEnvironmentOrFile(t *testing.T) {
 	must(t, 0, []string{store, "LEADER_CONFIG=" + write(t, "c", "password: '"+password+"'\n")}, "list")
 	must(t, 0, []string{"LEADER_STORE=" + redis.URL(), "LEADER_PASSWORD=another"}, "list")
 	must(t, 117, []string{store}, "list")
+}
+
+func TestPassword_IsNotForTheHistory(t *testing.T) {
+	t.Parallel()
+	one := testserver.Redis(t, testserver.RedisPassword(password))
+	other := testserver.Postgres(t) // it asks for one
+	u, err := url.Parse(other.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	given, _ := u.User.Password()
+	u.User = url.User(u.User.Username())
+	settings := []string{"LEADER_STORE=" + one.URL(), "LEADER_PASSWORD=" + given, "LEADER_HISTORY=" + u.String()}
+	v := tool(t, settings, "history")
+	v.run(t)
+	if !strings.Contains(v.errs.String(), "password") {
+		t.Errorf("the history was opened with the store's password: %q", v.errs.String())
+	}
 }
 
 func TestPassword_IsNeverPrinted(t *testing.T) {

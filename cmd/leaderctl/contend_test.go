@@ -21,12 +21,14 @@ import (
 	"github.com/goleader/leader/internal/testserver"
 )
 
-// What two tools go through that contend for each name.
+// What two tools go through that contend for each name. They wait most of the time, for leases of killed ones to end, so
+// that many names cost little more than one. A command is killed a tenth and a twentieth of its lease before others may
+// lead: that is what a busy machine may be late.
 const (
-	contendNames  = 10
+	contendNames  = 25
 	contendRounds = 1000 / contendNames / 2 // of each tool and name
-	contendLease  = 2 * time.Second
-	contendWait   = 20 * time.Second
+	contendLease  = 3 * time.Second
+	contendWait   = 30 * time.Second
 )
 
 // contest is a name for which two tools contend.
@@ -177,7 +179,7 @@ func (c *contest) round(t *testing.T, name string, side int, mark string) {
 	}
 	c.counts.begun.Add(1)
 	if killed { // by us: its guard is about to end the group
-		for end := time.Now().Add(contendLease / 2); len(alive(group)) > 0 && time.Now().Before(end); {
+		for end := time.Now().Add(contendLease); len(alive(group)) > 0 && time.Now().Before(end); {
 			time.Sleep(2 * time.Millisecond)
 		}
 	}
@@ -260,7 +262,7 @@ func (c *contestCounts) report(t *testing.T) {
 	}
 	want := int64(contendNames * contendRounds * 2)
 	if c.rounds.Load() != want || c.begun.Load() < want/2 || c.killedTools.Load() < want/50 ||
-		c.killedJobs.Load() < want/50 || c.stopped.Load() < want/100 || c.freezes.Load() < 3 {
+		c.killedJobs.Load() < want/50 || c.stopped.Load() < want/200 || c.freezes.Load() < 3 {
 		t.Error("too little of it happened")
 	}
 }

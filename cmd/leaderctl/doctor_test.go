@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -102,7 +103,12 @@ func TestDoctor_FindsAClockThatIsOff(t *testing.T) {
 		want   string
 	}{{time.Hour, "ahead of"}, {-3 * time.Minute, "behind"}} {
 		store := "redis://" + shiftedClock(t, redis, c.offset)
-		wantFinding(t, diagnose(t, 119, store, "--read-only"), "clock", c.offset.Abs().String(), c.want, "NTP")
+		found := diagnose(t, 119, store, "--read-only")
+		wantFinding(t, found, "clock", c.want, "NTP")
+		text, _, _ := strings.Cut(strings.TrimPrefix(found["clock"], "the store's clock is "), " ")
+		if d, err := time.ParseDuration(text); err != nil || (d-c.offset.Abs()).Abs() > time.Second {
+			t.Errorf("a clock that is off by %v is said to be so by %q: %v", c.offset, text, err)
+		}
 	}
 	if found := diagnose(t, 0, "redis://"+shiftedClock(t, redis, time.Second), "--read-only"); len(found) > 0 {
 		t.Errorf("within the margin: %q", found)
@@ -211,6 +217,36 @@ func TestDoctor_FindsAMissingRightInRedis(t *testing.T) {
 	found := diagnose(t, 119, store)
 	if !strings.Contains(found["rights"], "refuses to take a lease") || !strings.Contains(found["rights"], "ACL SETUSER") {
 		t.Errorf("found %q", found)
+	}
+}
+
+func TestDoctor_SaysWhatItCouldNotTry(t *testing.T) {
+	t.Parallel()
+	store := strings.TrimPrefix(onSQLite(t)[0], "LEADER_STORE=")
+	o := &jobFlags{folder: t.TempDir(), mark: "holder", work: watchdog}
+	holder := tool(t, nil, append([]string{"run", "leaderctl-doctor", "--store", store, "--"}, job(o)...)...)
+	if err := holder.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the holder", func() bool { return len(readJournal(t, o.folder)) > 0 })
+	wantFinding(t, diagnose(t, 119, store), "rights", "not all tried", "ask again")
+	holder.signal(t, syscall.SIGTERM)
+	holder.wait(t)
+	if found := diagnose(t, 0, store); len(found) > 0 {
+		t.Errorf("afterwards: %q", found)
+	}
+}
+
+func TestDoctor_FindsALeaseThatIsNotToBeHad(t *testing.T) {
+	t.Parallel()
+	u := testserver.Consul(t).URL() // its shortest lease is 10 s
+	store := withScheme(t, u, "consul", "")
+	found := diagnose(t, 119, store, "--lease", "2s")
+	if !strings.Contains(found["lease"], "not to be had") || found["setup"] != "" {
+		t.Errorf("found %q", found)
+	}
+	if found := diagnose(t, 119, store, "--lease", "2s", "--read-only"); !strings.Contains(found["lease"], "not to be had") {
+		t.Errorf("without writing: %q", found)
 	}
 }
 

@@ -46,6 +46,16 @@ func (o *jobFlags) started(ended <-chan struct{}) int {
 	}
 }
 
+// lastAlive is when a job that has started was last alive, as it says itself: whoever looks may be late.
+func (o *jobFlags) lastAlive(t testing.TB) time.Time {
+	t.Helper()
+	info, err := os.Stat(filepath.Join(o.folder, o.mark))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.ModTime()
+}
+
 // entry is a line of a journal.
 type entry struct {
 	what  string

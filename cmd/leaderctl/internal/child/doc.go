@@ -15,5 +15,6 @@
 //	kill -STOP of the guard, and
 //	  -STOP or -9 of the tool    nobody until the guard goes on
 //
-// What leaves the group, because it makes a session or group of its own, is not ended.
+// What leaves the group, because it makes a session or group of its own, is not ended, and neither is what becomes a user
+// whom this one may not signal.
 package child

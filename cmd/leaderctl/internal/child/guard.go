@@ -49,8 +49,9 @@ type guard struct {
 
 // Guard is the main function of a guard. It returns the exit code, which nobody asks for.
 func Guard() int {
-	// The kernel kills the command when the thread that started it ends, and the main thread ends last.
+	// The kernel kills the command when the thread that started it ends, and this one ends with the process.
 	runtime.LockOSThread()
+	adopt()
 	syscall.CloseOnExec(ordersFile)
 	syscall.CloseOnExec(reportsFile)
 	_ = os.WriteFile("/proc/self/comm", []byte(guardName), 0) // for those who look at the list of processes
@@ -102,27 +103,26 @@ func (g *guard) start() error {
 		return err
 	}
 	g.group = g.process.Process.Pid
-	return g.reports.Encode(report{Group: g.group})
+	_ = g.reports.Encode(report{Group: g.group}) // a tool that is gone is noticed where its orders end
+	return nil
 }
 
 // watch returns when the group has ended.
 func (g *guard) watch() Status {
 	orders := make(chan order)
 	go g.read(orders)
-	ended := make(chan struct{})
-	go func() {
-		_ = g.process.Wait() // its state says it
-		close(ended)
-	}()
+	ended := make(chan syscall.WaitStatus, 1)
+	go g.reap(ended)
 	timer := time.NewTimer(0)
 	for {
 		select {
-		case <-ended:
-			g.endLeftovers()
+		case state := <-ended:
 			if g.cause == "" {
 				g.cause = ByItself
+				g.awaitLeftovers(orders)
 			}
-			return Status{Code: codeOf(g.process.ProcessState), Cause: g.cause}
+			KillGroup(g.group)
+			return Status{Code: codeOf(state), Cause: g.cause}
 		case o, ok := <-orders:
 			if !ok { // the tool is gone
 				g.kill(ByStop)
@@ -133,6 +133,21 @@ func (g *guard) watch() Status {
 		case <-timer.C:
 		}
 		timer.Reset(min(g.act(), nap))
+	}
+}
+
+// reap takes the status of the command, and of what has lost its parent, until there is nothing left.
+func (g *guard) reap(ended chan<- syscall.WaitStatus) {
+	for {
+		var state syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &state, 0, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return
+		case pid == g.group:
+			ended <- state
+		}
 	}
 }
 
@@ -202,18 +217,19 @@ func (g *guard) kill(why Cause) {
 	_ = syscall.Kill(-g.group, syscall.SIGKILL)
 }
 
-// endLeftovers lets the rest of the group end, at the end of a pipeline, say, and then ends it.
-func (g *guard) endLeftovers() {
+// awaitLeftovers lets the rest of the group end, at the end of a pipeline, say, unless the tool wants it dead or is gone.
+func (g *guard) awaitLeftovers(orders <-chan order) {
 	within := min(leftoverTime, g.until.add(-g.command.Reserve).left())
-	if g.cause != "" {
-		within = 0
-	}
-	for left := now().add(within); left.left() > 0; time.Sleep(lookEvery) {
-		if isEmpty(g.group) {
-			return
+	for end := now().add(within); end.left() > 0 && !isEmpty(g.group); {
+		select {
+		case o, ok := <-orders:
+			if !ok || o.Stop || o.Kill {
+				return
+			}
+			g.obey(o)
+		case <-time.After(lookEvery):
 		}
 	}
-	KillGroup(g.group)
 }
 
 // KillGroup kills a group, and returns when it is empty, or after a second: what the kernel does not let die, or nobody
@@ -228,12 +244,9 @@ func KillGroup(group int) {
 func isEmpty(group int) bool { return errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) }
 
 // codeOf is the exit code as shells have it.
-func codeOf(state *os.ProcessState) int {
-	if state == nil {
-		return 1
+func codeOf(state syscall.WaitStatus) int {
+	if state.Signaled() {
+		return 128 + int(state.Signal())
 	}
-	if w, ok := state.Sys().(syscall.WaitStatus); ok && w.Signaled() {
-		return 128 + int(w.Signal())
-	}
-	return state.ExitCode()
+	return state.ExitStatus()
 }

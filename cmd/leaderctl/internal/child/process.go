@@ -49,11 +49,11 @@ func Start(ctx context.Context, c *Command, until time.Time) (*Process, error) {
 	if err := p.startGuard(context.WithoutCancel(ctx)); err != nil {
 		return nil, fmt.Errorf("start the guard: %w", err)
 	}
-	p.send(order{Command: c, Until: p.until})
 	decoder := gob.NewDecoder(p.reports)
-	var first report
-	err := decoder.Decode(&first)
+	first, err := p.launch(c, decoder)
 	switch {
+	case err != nil && p.until.add(-p.reserve/2).left() <= 0:
+		err = ErrLate
 	case err != nil:
 		err = fmt.Errorf("the guard ended before it started the command: %w", err)
 	case first.Late:
@@ -70,6 +70,18 @@ func Start(ctx context.Context, c *Command, until time.Time) (*Process, error) {
 	go read(decoder, reports)
 	go p.watch(reports)
 	return p, nil
+}
+
+// launch sends the first order, which may be larger than a pipe, and waits for the answer. A guard that is stopped or
+// slow is killed at the deadline, and with it what it may have started.
+func (p *Process) launch(c *Command, decoder *gob.Decoder) (first report, err error) {
+	timer := time.AfterFunc(p.until.add(-p.reserve/2).left(), func() { _ = p.guard.Process.Kill() })
+	defer timer.Stop()
+	if err := p.encoder.Encode(order{Command: c, Until: p.until}); err != nil {
+		return report{}, err
+	}
+	err = decoder.Decode(&first)
+	return first, err
 }
 
 func (p *Process) startGuard(ctx context.Context) error {

@@ -52,6 +52,9 @@ func (t *tool) settings(c *cobra.Command) error {
 			wrong = append(wrong, setFrom(f, file))
 		}
 	})
+	if t.timeout <= 0 {
+		wrong = append(wrong, fmt.Errorf("--timeout %v: it must be more than 0", t.timeout))
+	}
 	if err := errors.Join(wrong...); err != nil {
 		return err
 	}

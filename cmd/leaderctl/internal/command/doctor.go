@@ -45,6 +45,9 @@ func (t *tool) doctorCommand() *cobra.Command {
 		Long:  doctorHelp,
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if t.lease < 0 {
+				return usage(fmt.Errorf("--lease %v: it must be more than 0", t.lease))
+			}
 			ctx, cancel := t.within(c.Context())
 			defer cancel()
 			s, end, err := t.open(ctx)
@@ -52,8 +55,11 @@ func (t *tool) doctorCommand() *cobra.Command {
 				return err
 			}
 			defer end()
+			if _, err := t.elector(s); err != nil { // it checks the options
+				return err
+			}
 			if t.lease == 0 {
-				t.lease = leaseWithin(s.Driver)
+				t.lease = leaseWithin(s.Driver, defaultLease)
 			}
 			d, err := t.diagnose(ctx, s, readOnly)
 			if err != nil {

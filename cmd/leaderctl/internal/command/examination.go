@@ -94,6 +94,10 @@ func (x *examination) roundTrips(ctx context.Context) error {
 			x.tool.lease, tripsPerLease, typical.Round(time.Microsecond)),
 			fmt.Sprintf("use a lease of at least %v, or a store that is nearer", shortest))
 	}
+	if nearest := leaseWithin(x.store.Driver, x.tool.lease); nearest != x.tool.lease {
+		x.found("lease", fmt.Sprintf("a lease of %v is not to be had from this store", x.tool.lease),
+			fmt.Sprintf("use a lease of %v, which is the nearest", nearest))
+	}
 	return nil
 }
 
@@ -172,32 +176,39 @@ func (x *examination) history(ctx context.Context) error {
 	return nil
 }
 
-// rights tries everything that an elector does. What another doctor holds meanwhile is left alone.
+// rights tries everything that an elector does.
 func (x *examination) rights(ctx context.Context) error {
 	req := backend.Request{
-		Key: x.key().String(), Token: rand.Text(), Owner: asker(), TTL: x.tool.lease,
+		Key: x.key().String(), Token: rand.Text(), Owner: asker(),
+		TTL: leaseWithin(x.store.Driver, x.tool.lease),
 	}
 	lease, err := x.store.Driver.TryAcquire(ctx, req)
 	switch {
 	case errors.Is(err, backend.ErrHeld):
-		return nil
+		x.found("rights", "the rights to write were not all tried, because somebody else holds the name "+doctorName,
+			"ask again when the other doctor has done, or when its lease has ended")
 	case err != nil:
 		return x.judge(ctx, "take a lease", err)
+	default:
+		if err := x.rightToHold(ctx, lease, req.TTL); err != nil {
+			return err
+		}
 	}
-	err = lease.Renew(ctx, req.TTL)
+	if err := x.rightToList(ctx); err != nil {
+		return err
+	}
+	return x.rightToRecord(ctx)
+}
+
+func (x *examination) rightToHold(ctx context.Context, lease backend.Lease, ttl time.Duration) error {
+	err := lease.Renew(ctx, ttl)
 	if err != nil {
 		err = x.judge(ctx, "renew a lease", err)
 	}
 	if failed := lease.Release(ctx, 0); failed != nil && err == nil {
 		err = x.judge(ctx, "release a lease", failed)
 	}
-	if err != nil {
-		return err
-	}
-	if err := x.rightToList(ctx); err != nil {
-		return err
-	}
-	return x.rightToRecord(ctx)
+	return err
 }
 
 func (x *examination) rightToList(ctx context.Context) error {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/goleader/leader"
@@ -45,7 +47,9 @@ func (j *job) lead(ctx context.Context) error {
 	info := lease.Info()
 	j.fence, j.status = info.Fence, nil
 	command := j.command
-	command.Env = append(os.Environ(), "LEADER_NAME="+info.Name, "LEADER_NODE="+info.Node,
+	// A slot of the tool's own environment is that of another lease.
+	command.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LEADER_SLOT=") })
+	command.Env = append(command.Env, "LEADER_NAME="+info.Name, "LEADER_NODE="+info.Node,
 		"LEADER_FENCE="+strconv.FormatUint(info.Fence, 10))
 	if j.group {
 		command.Env = append(command.Env, "LEADER_SLOT="+strconv.Itoa(info.Slot))
@@ -190,7 +194,7 @@ func (j *job) conclude(code int, text string) error {
 	if j.tool.json {
 		j.tool.printErr(runReport{Name: j.name, Outcome: outcomeOf(code), Exit: code, Fence: j.fence, Why: text})
 	} else if text != "" {
-		fmt.Fprintf(j.tool.err, "leaderctl: run %q: %s: %s\n", j.name, outcomeOf(code), text)
+		fmt.Fprintf(j.tool.err, "leaderctl: run %q: %s: %s\n", j.name, outcomeOf(code), printable(text))
 	}
 	if code == exitOK {
 		return nil

@@ -11,6 +11,7 @@ import (
 	"os/user"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -95,6 +96,13 @@ func (t *tool) release(ctx context.Context, s *store.Store, name string, o *rele
 	breaker, ok := backend.As[backend.Breaker](s.Driver)
 	if !ok {
 		return nil, fmt.Errorf("release %q: %w: %s", name, leader.ErrUnsupported, s.Driver.Name())
+	}
+	e, err := t.elector(s)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := e.State(ctx, name); err != nil { // it checks the name
+		return nil, err
 	}
 	k := key.Key{Namespace: t.namespace, Name: name, Slot: o.slot, Group: o.slot >= 0}
 	holder, err := s.Driver.Inspect(ctx, k.String())
@@ -188,9 +196,9 @@ func (t *tool) addToHistory(ctx context.Context, s *store.Store, k key.Key, r *f
 		text += ": " + r.Reason
 	}
 	err := s.History.Write(ctx, []history.Record{{
-		ID: rand.Text(), Name: r.Name, Node: r.By, Key: k.String(), Slot: max(k.Slot, 0), Fence: r.Fence,
-		Status: history.Lost, Started: r.At, Finished: r.At, Reason: "ForcedRelease", Holder: r.Holder,
-		Lost: truncate(text, 500),
+		ID: rand.Text(), Name: r.Name, Node: r.Holder, Key: k.String(), Slot: max(k.Slot, 0), Fence: r.Fence,
+		Status: history.Lost, Started: r.At, Finished: r.At, Lost: truncate(text, 500),
+		Metadata: map[string]string{"forced release by": truncate(r.By, 256)}, // as the status page has it
 	}})
 	if err != nil {
 		t.logger().WarnContext(ctx, "the history does not have the release", "leader.name", r.Name,
@@ -202,7 +210,7 @@ func truncate(text string, length int) string {
 	if len(text) <= length {
 		return text
 	}
-	return text[:length]
+	return strings.ToValidUTF8(text[:length], "")
 }
 
 // asker is the user of this process and its host.

@@ -68,7 +68,9 @@ func (t *tool) complain(err error) {
 		}{text, codeOf(err)})
 		return
 	}
-	fmt.Fprintln(t.err, "leaderctl: "+strings.ReplaceAll(text, "\n", "\nleaderctl: "))
+	for line := range strings.Lines(text) {
+		fmt.Fprintln(t.err, "leaderctl: "+printable(strings.TrimSuffix(line, "\n")))
+	}
 }
 
 const rootHelp = `leaderctl runs commands on the node that leads, and shows who leads, since when and for how long.
@@ -101,7 +103,7 @@ func (t *tool) root() *cobra.Command {
 	f.StringVarP(&t.url, "store", "s", "", "`URL` of the store")
 	f.StringVar(&t.history, "history", "", "`URL` of the database with the history, or none; default is the store itself")
 	f.StringVarP(&t.namespace, "namespace", "n", "", "keeps names apart from the same ones elsewhere in the store")
-	f.StringVar(&t.passwordFile, "password-file", "", "`file` with the password of the store")
+	f.StringVar(&t.passwordFile, "password-file", "", "`file` with the password of the store, not of --history")
 	f.DurationVar(&t.timeout, "timeout", 10*time.Second, "how long a question to the store may take")
 	f.BoolVar(&t.json, "json", false, "print JSON")
 	f.StringVar(&t.config, "config", "", "configuration `file`")
@@ -124,7 +126,7 @@ func (t *tool) root() *cobra.Command {
 
 // open opens the store, and the history if that is elsewhere. end is to be called when both are needed no more.
 func (t *tool) open(ctx context.Context) (s *store.Store, end func(), err error) {
-	s, err = t.openURL(ctx, t.url)
+	s, err = t.openURL(ctx, t.url, t.password)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -135,7 +137,7 @@ func (t *tool) open(ctx context.Context) (s *store.Store, end func(), err error)
 		s.History = nil
 		return s, func() { s.Close(closeTime) }, nil
 	}
-	other, err := t.openURL(ctx, t.history)
+	other, err := t.openURL(ctx, t.history, "") // the store's password is not for another server
 	if err != nil {
 		s.Close(closeTime)
 		return nil, nil, err
@@ -144,8 +146,8 @@ func (t *tool) open(ctx context.Context) (s *store.Store, end func(), err error)
 	return s, func() { other.Close(closeTime); s.Close(closeTime) }, nil
 }
 
-func (t *tool) openURL(ctx context.Context, url string) (*store.Store, error) {
-	l, err := store.Parse(url, t.password)
+func (t *tool) openURL(ctx context.Context, url, password string) (*store.Store, error) {
+	l, err := store.Parse(url, password)
 	if err != nil {
 		return nil, usage(err)
 	}

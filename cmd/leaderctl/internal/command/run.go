@@ -144,7 +144,7 @@ func (t *tool) runnerOn(s *store.Store, o *runFlags, hooks leader.Hooks) (runner
 func (j *job) plan(s *store.Store, program string, args []string, o *runFlags) error {
 	t := j.tool
 	if t.lease == 0 {
-		t.lease = leaseWithin(s.Driver)
+		t.lease = leaseWithin(s.Driver, defaultLease)
 	}
 	if t.lease < shortestLease {
 		return usage(fmt.Errorf("--lease %v: at least %v, or a command cannot be ended in time", t.lease, shortestLease))
@@ -173,9 +173,8 @@ func (j *job) plan(s *store.Store, program string, args []string, o *runFlags) e
 	return nil
 }
 
-// leaseWithin is the default lease time, moved inside the limits of a driver.
-func leaseWithin(d backend.Driver) time.Duration {
-	lease := defaultLease
+// leaseWithin is a lease time, moved inside the limits of a driver.
+func leaseWithin(d backend.Driver, lease time.Duration) time.Duration {
 	l, ok := backend.As[backend.Limited](d)
 	if !ok {
 		return lease

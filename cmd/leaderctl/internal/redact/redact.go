@@ -3,11 +3,13 @@ package redact
 
 import (
 	"cmp"
+	"encoding/json"
 	"io"
 	"maps"
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -37,8 +39,7 @@ func (s *Secrets) Add(texts ...string) {
 		if text == "" {
 			continue
 		}
-		inUser := strings.TrimPrefix(url.UserPassword("", text).String(), ":")
-		for _, form := range []string{text, inUser, url.QueryEscape(text), url.PathEscape(text)} {
+		for _, form := range forms(text) {
 			if len(form) < shortest {
 				s.known[":"+form+"@"] = ":" + Hidden + "@"
 			} else {
@@ -47,6 +48,28 @@ func (s *Secrets) Add(texts ...string) {
 		}
 	}
 	s.replacer = newReplacer(s.known)
+}
+
+// forms are how a text may look: within a URL, in quotes, in JSON, and in quotes in either.
+func forms(text string) []string {
+	quoted := inQuotes(text)
+	return []string{
+		text, strings.TrimPrefix(url.UserPassword("", text).String(), ":"), url.QueryEscape(text), url.PathEscape(text),
+		quoted, inQuotes(quoted), inJSON(text), inJSON(quoted),
+	}
+}
+
+func inQuotes(text string) string {
+	quoted := strconv.Quote(text)
+	return quoted[1 : len(quoted)-1]
+}
+
+func inJSON(text string) string {
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		return text
+	}
+	return string(quoted[1 : len(quoted)-1])
 }
 
 // newReplacer tries the longest first, as one may be a part of another.
@@ -61,15 +84,19 @@ func newReplacer(known map[string]string) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// inURL finds the passwords of URLs.
-var inURL = regexp.MustCompile(`://[^/?#\s:]*:([^/?#\s]+)@`)
+// inURL finds the passwords of URLs, and those that should have been escaped.
+var inURL = []*regexp.Regexp{
+	regexp.MustCompile(`://[^/?#\s:]*:([^/?#\s]+)@`), regexp.MustCompile(`://[^/?#\s:]*:(\S+)@`),
+}
 
 // AddFrom makes the passwords of all URLs in a text secret.
 func (s *Secrets) AddFrom(text string) {
-	for _, match := range inURL.FindAllStringSubmatch(text, -1) {
-		s.Add(match[1])
-		if password, err := url.PathUnescape(match[1]); err == nil {
-			s.Add(password)
+	for _, expression := range inURL {
+		for _, match := range expression.FindAllStringSubmatch(text, -1) {
+			s.Add(match[1])
+			if password, err := url.PathUnescape(match[1]); err == nil {
+				s.Add(password)
+			}
 		}
 	}
 }

@@ -2,7 +2,9 @@ package redact_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -41,6 +43,37 @@ func TestSecrets_AddFromFindsPasswordsOfURLs(t *testing.T) {
 	var s redact.Secrets
 	s.AddFrom("LEADER_STORE=mongodb://user:se%2Fcret@a:1,b:2/d LEADER_HISTORY=postgres://u:other@h/d http://h:80/x")
 	if got := s.Text("se%2Fcret se/cret other http://h:80/x"); got != "xxxxx xxxxx xxxxx http://h:80/x" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestSecrets_AreHiddenInQuotesAndJSON(t *testing.T) {
+	t.Parallel()
+	const secret = `p<"\&s`
+	var s redact.Secrets
+	s.Add(secret)
+	inJSON, err := json.Marshal(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	twice, err := json.Marshal("host " + strconv.Quote(secret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		strconv.Quote(secret): `"xxxxx"`, string(inJSON): `"xxxxx"`, string(twice): `"host \"xxxxx\""`,
+	} {
+		if got := s.Text(text); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestSecrets_AddFromFindsPasswordsThatAreNotEscaped(t *testing.T) {
+	t.Parallel()
+	var s redact.Secrets
+	s.AddFrom("redis://:ab/cd?ef@h:6379 postgres://u:other@h/d?application_name=me@home")
+	if got := s.Text("ab/cd?ef other"); got != "xxxxx xxxxx" {
 		t.Errorf("got %q", got)
 	}
 }

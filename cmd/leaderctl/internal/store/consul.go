@@ -21,8 +21,12 @@ func openConsul(_ context.Context, l *Location, _ Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.Done(); err != nil {
+	if err := errors.Join(l.Done(), l.noPath()); err != nil {
 		return nil, err
+	}
+	if l.User != "" {
+		l.User = hidden // it may be the token
+		return nil, errors.New("consul has no users: write a token as consul://:token@host")
 	}
 	if len(l.Hosts) > 1 {
 		return nil, errors.New("consul takes one agent")

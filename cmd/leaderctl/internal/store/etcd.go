@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -18,7 +19,7 @@ func openEtcd(_ context.Context, l *Location, _ Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.Done(); err != nil {
+	if err := errors.Join(l.Done(), l.noPath()); err != nil {
 		return nil, err
 	}
 	client, err := clientv3.New(clientv3.Config{

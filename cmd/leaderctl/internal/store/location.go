@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -19,12 +20,17 @@ type Location struct {
 	Hosts    []string // host or host:port
 	Path     string   // unescaped, without the slash before it
 	query    url.Values
-	rooted   bool // a slash was before the path, and no host before that
+	rooted   bool // a slash was before the path, and nothing before that
+	bare     bool // no slashes follow the scheme
 }
 
 // errNoStore says how to name a store.
 var errNoStore = errors.New(`no store: give one with --store, LEADER_STORE or the configuration file, ` +
 	`as redis://localhost:6379 or sqlite:leader.db`)
+
+// errNotEscaped does not repeat what was read as a host, as that may be a part of a password.
+var errNotEscaped = errors.New("the store's URL has a host, path or option that cannot be read: " +
+	"write %2F for /, %3F for ?, %40 for @ and %3A for : in a password")
 
 // Parse takes a URL apart. password is used where the URL has none. The error does not repeat the URL.
 func Parse(text, password string) (*Location, error) {
@@ -41,15 +47,19 @@ func Parse(text, password string) (*Location, error) {
 	if l.query, err = url.ParseQuery(query); err != nil {
 		return nil, errors.New("the store's URL has a query that cannot be read")
 	}
-	path, hasHost := strings.CutPrefix(rest, "//")
-	if hasHost {
+	path, ok := strings.CutPrefix(rest, "//")
+	l.bare = !ok
+	if ok {
 		var authority string
 		authority, path, l.rooted = strings.Cut(path, "/")
+		l.rooted = l.rooted && authority == ""
 		if err := l.setAuthority(authority); err != nil {
 			return nil, err
 		}
 	}
-	l.rooted = l.rooted && len(l.Hosts) == 0
+	if len(l.Hosts) > 0 && strings.Contains(path, "@") || strings.Contains(strings.Join(l.options(), ""), "@") {
+		return nil, errNotEscaped
+	}
 	if l.Path, err = url.PathUnescape(path); err != nil {
 		return nil, errors.New("the store's URL has a path that cannot be read")
 	}
@@ -77,7 +87,7 @@ func (l *Location) setAuthority(authority string) error {
 	for _, host := range l.Hosts {
 		ports := strings.Count(host[strings.LastIndexByte(host, ']')+1:], ":")
 		if u, err := url.Parse("//" + host); host == "" || ports > 1 || err != nil || u.Host != host {
-			return fmt.Errorf("the store's URL has a host that cannot be read: %q", host)
+			return errNotEscaped
 		}
 	}
 	return nil
@@ -95,12 +105,18 @@ func (l *Location) Done() error {
 	if len(l.query) == 0 {
 		return nil
 	}
-	names := make([]string, 0, len(l.query))
-	for name := range l.query {
-		names = append(names, name)
+	return fmt.Errorf("the store's URL has options that %s does not know: %s", l.Scheme, strings.Join(l.options(), ", "))
+}
+
+// options are the names of those that nobody has taken, in order.
+func (l *Location) options() []string { return slices.Sorted(maps.Keys(l.query)) }
+
+// noPath reports a path, which would be ignored.
+func (l *Location) noPath() error {
+	if l.Path == "" {
+		return nil
 	}
-	slices.Sort(names)
-	return fmt.Errorf("the store's URL has options that %s does not know: %s", l.Scheme, strings.Join(names, ", "))
+	return fmt.Errorf("the URL of %s has no path: what all keys begin with is ?prefix=", l.Scheme)
 }
 
 // URL is the URL for a client of the store, with the password.
@@ -140,7 +156,7 @@ const hidden = "xxxxx"
 // isSecret reports whether the option of a client may have a secret.
 func isSecret(option string) bool {
 	option = strings.ToLower(option)
-	for _, part := range []string{"password", "secret", "token", "passphrase", "passfile"} {
+	for _, part := range []string{"password", "secret", "token", "passphrase", "passfile", "authmechanismproperties"} {
 		if strings.Contains(option, part) {
 			return true
 		}
@@ -151,7 +167,7 @@ func isSecret(option string) bool {
 func (l *Location) render(password string) string {
 	var b strings.Builder
 	b.WriteString(l.Scheme + ":")
-	if len(l.Hosts) > 0 || l.User != "" || l.Password != "" {
+	if len(l.Hosts) > 0 || l.User != "" || l.Password != "" && !l.bare {
 		b.WriteString("//")
 		if l.User != "" || password != "" {
 			user := url.User(l.User)
@@ -164,8 +180,7 @@ func (l *Location) render(password string) string {
 		if l.Path != "" {
 			b.WriteString("/")
 		}
-	}
-	if l.rooted {
+	} else if l.rooted {
 		b.WriteString("///")
 	}
 	b.WriteString((&url.URL{Path: l.Path}).EscapedPath())

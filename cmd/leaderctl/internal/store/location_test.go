@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goleader/leader/cmd/leaderctl/internal/store"
 )
@@ -20,6 +21,8 @@ func TestParse_ReadsAllKindsOfURLs(t *testing.T) {
 		{"sqlite:/var/lib/a b.db", "", "", "", "/var/lib/a b.db", "sqlite:/var/lib/a%20b.db"},
 		{"kubernetes:", "", "", "", "", "kubernetes:"},
 		{"kubernetes:ns?context=x", "", "", "", "ns", "kubernetes:ns?context=x"},
+		{"postgres:///db?host=%2Frun", "", "", "", "db", "postgres:///db?host=%2Frun"},
+		{"postgres://u:pw@/db?host=%2Frun", "u", "pw", "", "db", "postgres://u:xxxxx@/db?host=%2Frun"},
 		{"consul://:a-token@h?token=t", "", "a-token", "h", "", "consul://:xxxxx@h?token=xxxxx"},
 	} {
 		l, err := store.Parse(c.text, "")
@@ -62,6 +65,50 @@ func TestParse_SaysWhatIsWrongWithoutThePassword(t *testing.T) {
 		}
 		if err != nil && strings.Contains(err.Error(), "sec") && strings.Contains(err.Error(), "ret@") {
 			t.Errorf("%q: the error shows the password: %v", text, err)
+		}
+	}
+}
+
+func TestParse_ShowsNothingOfAPasswordThatIsNotEscaped(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"redis://:first/last@h:6379", "redis://u:first?last@h", "redis://u:12/last@h:6379/0", "redis://u:12?last@h", "redis://:1#2/last@h",
+	} {
+		l, err := store.Parse(text, "")
+		if err == nil {
+			t.Errorf("%q is read as %+v", text, l)
+			continue
+		}
+		for _, part := range []string{"first", "last", "12"} {
+			if strings.Contains(err.Error(), part) {
+				t.Errorf("%q: the error shows a part of the password: %v", text, err)
+			}
+		}
+	}
+}
+
+func TestOpen_RefusesWhatItWouldNotLookAt(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"redis:redis.internal:6379": "redis://host", // else it would be this machine's
+		"mysql:host/db":             "mysql://host",
+		"etcd://h:2379/team":        "?prefix=",
+		"consul://h:8500/team":      "?prefix=",
+		"consul://a-token@h":        "consul://:token@host",
+		"kubernetes://ns":           "kubernetes:namespace",
+		"sqlite://leader.db":        "sqlite:path",
+	} {
+		l, err := store.Parse(text, "")
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		s, err := store.Open(t.Context(), l, store.Options{})
+		if err == nil {
+			s.Close(time.Second)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "a-token") {
+			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
 }

@@ -46,23 +46,28 @@ type Options struct {
 type kind struct {
 	open    func(ctx context.Context, l *Location, o Options) (*Store, error)
 	example string
+	bare    bool // its URL has no host
 }
 
 // kinds are the stores by the scheme of their URLs.
 var kinds = map[string]kind{
-	"redis":      {openRedis, "redis://[user:password@]host:6379[/0][?prefix=…&addr=…&master_name=…]"},
-	"rediss":     {openRedis, "rediss://[user:password@]host:6379[/0][?prefix=…]"},
-	"postgres":   {openPostgres, "postgres://user[:password]@host:5432/database[?table=…&sslmode=…]"},
-	"postgresql": {openPostgres, ""},
-	"mysql":      {openMySQL, "mysql://user[:password]@host:3306/database[?table=…&tls=…]"},
-	"sqlite":     {openSQLite, "sqlite:path/to/leader.db[?table=…]"},
-	"mongodb":    {openMongo, "mongodb://[user:password@]host:27017,…/database[?collection=…&replicaSet=…]"},
-	"etcd":       {openEtcd, "etcd://[user:password@]host:2379,…[?prefix=…&tls=true&ca=…&cert=…&key=…]"},
-	"consul":     {openConsul, "consul://[:token@]host:8500[?prefix=…&tls=true&ca=…&cert=…&key=…]"},
-	"zookeeper":  {openZooKeeper, "zookeeper://[user:password@]host:2181,…[/root][?tls=true&ca=…&cert=…&key=…]"},
-	"dynamodb":   {openDynamoDB, "dynamodb://[key:secret@]region[/table][?endpoint=…]"},
-	"hazelcast":  {openHazelcast, "hazelcast://[user:password@]host:5701,…[/cluster][?map=…&tls=true&ca=…&cert=…&key=…]"},
-	"kubernetes": {openKubernetes, "kubernetes:[namespace][?context=…&kubeconfig=…]"},
+	"redis":      {open: openRedis, example: "redis://[user:password@]host:6379[/0][?prefix=…&addr=…&master_name=…]"},
+	"rediss":     {open: openRedis, example: "rediss://[user:password@]host:6379[/0][?prefix=…]"},
+	"postgres":   {open: openPostgres, example: "postgres://user[:password]@host:5432/database[?table=…&sslmode=…]"},
+	"postgresql": {open: openPostgres},
+	"mysql":      {open: openMySQL, example: "mysql://user[:password]@host:3306/database[?table=…&tls=…]"},
+	"sqlite":     {open: openSQLite, example: "sqlite:path/to/leader.db[?table=…]", bare: true},
+	"mongodb":    {open: openMongo, example: "mongodb://[user:password@]host:27017,…/database[?collection=…&replicaSet=…]"},
+	"etcd":       {open: openEtcd, example: "etcd://[user:password@]host:2379,…[?prefix=…&tls=true&ca=…&cert=…&key=…]"},
+	"consul":     {open: openConsul, example: "consul://[:token@]host:8500[?prefix=…&tls=true&ca=…&cert=…&key=…]"},
+	"zookeeper": {
+		open: openZooKeeper, example: "zookeeper://[user:password@]host:2181,…[/root][?tls=true&ca=…&cert=…&key=…]",
+	},
+	"dynamodb": {open: openDynamoDB, example: "dynamodb://[key:secret@]region[/table][?endpoint=…]"},
+	"hazelcast": {
+		open: openHazelcast, example: "hazelcast://[user:password@]host:5701,…[/cluster][?map=…&tls=true&ca=…&cert=…&key=…]",
+	},
+	"kubernetes": {open: openKubernetes, example: "kubernetes:[namespace][?context=…&kubeconfig=…]", bare: true},
 }
 
 // Open opens the store of a URL that Parse has read.
@@ -70,6 +75,9 @@ func Open(ctx context.Context, l *Location, o Options) (*Store, error) {
 	k, ok := kinds[l.Scheme]
 	if !ok {
 		return nil, fmt.Errorf("%q is no store that this tool knows: use one of %s", l.Scheme, strings.Join(Schemes(), ", "))
+	}
+	if l.bare && !k.bare { // else it would be looked for on this machine
+		return nil, fmt.Errorf("the store's URL has no host: write %s://host", l.Scheme)
 	}
 	s, err := k.open(ctx, l, o)
 	if err != nil {

@@ -73,7 +73,12 @@ func (j *job) run() error {
 	if err := os.Rename(path+".new", path); err != nil {
 		return err
 	}
-	time.Sleep(j.work)
+	for end := time.Now().Add(j.work); time.Until(end) > 0; { // the file's time is when this one was last alive
+		time.Sleep(min(time.Until(end), 10*time.Millisecond))
+		if err := os.Chtimes(path, time.Time{}, time.Now()); err != nil {
+			return err
+		}
+	}
 	return j.note("end")
 }
 
