@@ -54,10 +54,8 @@ func (k Key) Record(kind, id string) string {
 // Parse reads a key. It reports false for what package leader does not build.
 func Parse(text string) (Key, bool) {
 	var k Key
+	whole := text
 	if namespace, rest, ok := strings.Cut(text, "/"); ok {
-		if namespace == "" || strings.ContainsAny(namespace, "#!") {
-			return Key{}, false
-		}
 		k.Namespace, text = unescaper.Replace(namespace), rest
 	}
 	if name, slot, ok := strings.Cut(text, "#"); ok {
@@ -68,5 +66,9 @@ func Parse(text string) (Key, bool) {
 		k.Slot, k.Group, text = n, true, name
 	}
 	k.Name = unescaper.Replace(text)
-	return k, k.Name != "" && !strings.ContainsAny(text, "/#!")
+	// A stranger's key may read like another one: a%z, a#01.
+	if k.Name == "" || k.String() != whole {
+		return Key{}, false
+	}
+	return k, true
 }

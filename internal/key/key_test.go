@@ -67,7 +67,10 @@ func TestKey_IsTheOneOfTheEngine(t *testing.T) {
 
 func TestParse_RefusesWhatTheEngineDoesNotBuild(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "a#", "a#x", "a#-1", "a!candidate/n", "ns/", "a/b/c", "a#1#2"} {
+	for _, text := range []string{
+		"", "a#", "a#x", "a#-1", "a!candidate/n", "ns/", "/a", "n#0/a", "a/b/c", "a#1#2",
+		"a#01", "a#+1", "a%", "a%z", "%/a", "a#1/b",
+	} {
 		if k, ok := key.Parse(text); ok {
 			t.Errorf("%q is read as %+v", text, k)
 		}
