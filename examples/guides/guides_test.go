@@ -153,7 +153,11 @@ func observed(ctx context.Context, driver backend.Driver) error {
 	if err != nil {
 		return err
 	}
-	go collector.Watch(ctx, elector, "billing") // for names that somebody is to lead all the time
+	go func() { // for names that somebody is to lead all the time
+		if err := collector.Watch(ctx, elector, "billing"); err != nil {
+			log.Print(err)
+		}
+	}()
 	return nil
 }
 
