@@ -25,7 +25,12 @@ func Pretend(ctx context.Context, name string) context.Context {
 
 func pretend(ctx context.Context, name string, s *store) context.Context {
 	own, cancel := context.WithCancelCause(ctx)
-	elector := newElector(s, leader.WithHooks(endWithLease(cancel)))
+	elector := newElector(s, leader.WithHooks(endWithLease(func(cause error) {
+		if ctx.Err() != nil {
+			cause = context.Cause(ctx) // which own may not have been told yet
+		}
+		cancel(cause)
+	})))
 	lease, err := elector.Acquire(context.WithoutCancel(ctx), name, leader.WithLeaseTime(ages), leader.WithoutAutoExtend())
 	if err != nil {
 		cancel(err)

@@ -109,7 +109,7 @@ func TestBackend_AnEntryOfALaterRelease_StopsTheNode(t *testing.T) {
 	if err := b.Raft().Apply(later, patience).Error(); err != nil {
 		t.Fatal(err)
 	}
-	// Two stop; the third never hears that the entry is committed, for lack of a quorum.
+	// The third stops too if it hears in time that the entry is committed. Otherwise it lacks a quorum.
 	stopped := func() int {
 		n := 0
 		for _, b := range c.list {
@@ -119,7 +119,7 @@ func TestBackend_AnEntryOfALaterRelease_StopsTheNode(t *testing.T) {
 		}
 		return n
 	}
-	eventually(t, "a majority has stopped", func() bool { return stopped() == 2 })
+	eventually(t, "a majority has stopped", func() bool { return stopped() >= 2 })
 	for i, b := range c.list {
 		err := b.Check()
 		if err != nil && (backend.KindOf(err) != backend.Misconfigured || !strings.Contains(err.Error(), "format")) {

@@ -289,7 +289,7 @@ func TestOverlap(t *testing.T) {
 			},
 			{
 				Name: "LeaderFrozenBrieflyWithItsClient", Effect: backendtest.LosesNone,
-				Lease: longOverlapLease, Lasts: longOverlapLease * 2 / 5,
+				Lease: 2 * longOverlapLease, Lasts: longOverlapLease * 2 / 5, // and an election
 				Stage: stage(holderSeat, holderSuffers((*netfault.Proxy).Freeze)),
 			},
 			{
