@@ -19,7 +19,7 @@ import (
 
 const (
 	overlapLease     = 1500 * time.Millisecond
-	longOverlapLease = 4 * overlapLease
+	longOverlapLease = 6 * overlapLease // outlives a fault of 2 s, and an election
 	overlapElection  = 700 * time.Millisecond
 )
 
@@ -289,7 +289,7 @@ func TestOverlap(t *testing.T) {
 			},
 			{
 				Name: "LeaderFrozenBrieflyWithItsClient", Effect: backendtest.LosesNone,
-				Lease: 2 * longOverlapLease, Lasts: longOverlapLease * 2 / 5, // and an election
+				Lease: longOverlapLease, Lasts: 2 * time.Second,
 				Stage: stage(holderSeat, holderSuffers((*netfault.Proxy).Freeze)),
 			},
 			{
