@@ -48,7 +48,7 @@ test_module() {
 export -f test_module
 
 # Those that take longest come first, so that none is left over alone at the end.
-slow='consul|etcd|hazelcast|k8s|raft|zk|browsertest|leaderctl|sqltest'
+slow='bench|consul|dynamo|etcd|examples|hazelcast|k8s|mongo|pg|raft|zk|leaderctl|sqltest'
 first=()
 others=()
 list=$(modules "${1:-}")
