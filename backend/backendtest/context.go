@@ -23,6 +23,12 @@ func contextCases() []testCase {
 			run:  contextEndsEveryCall,
 		},
 		{
+			name: "Context_CutsShortWithoutAnAnswer",
+			rule: ruleContext,
+			says: "a renewal or release that its context cuts short, at whatever point, is not answered as if it were not",
+			run:  contextCutsShort,
+		},
+		{
 			name: "Context_LeavesNoRecord",
 			rule: ruleContext,
 			says: "an attempt whose context was over from the start takes nothing",
@@ -58,6 +64,37 @@ func contextEndsEveryCall(t *caseT) {
 	t.renewed(g, t.long())
 	t.wraps("Release", g.Release(over, 0), context.Canceled)
 	t.release(g, 0)
+}
+
+// contextCutsShort ends contexts at points from the beginning of a call to twice the time that it takes.
+func contextCutsShort(t *caseT) {
+	a, b := t.pair()
+	const cuts = 40
+	g := t.win(a, t.request("job", t.long()))
+	began := time.Now()
+	t.renewed(g, t.long())
+	step := 2 * time.Since(began) / cuts
+	for i := range cuts {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*step)
+		if err := g.Renew(ctx, t.long()); errors.Is(err, backend.ErrLost) {
+			t.Fatalf("Renew with a context of %v: %v, and the lease is not", time.Duration(i)*step, err)
+		}
+		cancel()
+	}
+	t.renewed(g, t.long())
+	for i := range cuts {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*step)
+		err := g.Release(ctx, 0)
+		cancel()
+		switch {
+		case errors.Is(err, backend.ErrLost):
+			t.Fatalf("Release with a context of %v: %v", time.Duration(i)*step, err)
+		case err == nil:
+			t.free(b, "job")
+		}
+		t.release(g, 0)
+		g = t.win(a, t.request("job", t.long()))
+	}
 }
 
 // wraps checks the error of a call whose context was over.

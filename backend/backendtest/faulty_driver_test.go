@@ -156,7 +156,8 @@ func (d *faultyDriver) attempt(ctx context.Context, req backend.Request) (backen
 
 func (d *faultyDriver) lease(r *faultyRecord, req backend.Request) *faultyLease {
 	return &faultyLease{
-		d: d, key: req.Key, token: req.Token, owner: req.Owner, fence: r.fence, ttl: req.TTL, over: r.over,
+		d: d, key: req.Key, token: req.Token, owner: req.Owner, fence: r.fence, ttl: req.TTL,
+		ends: time.Now().Add(req.TTL), over: r.over,
 	}
 }
 

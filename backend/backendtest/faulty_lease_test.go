@@ -14,6 +14,7 @@ type faultyLease struct {
 	key, token, owner string
 	fence             uint64
 	ttl               time.Duration
+	ends              time.Time // unless it is renewed
 	over              chan struct{}
 }
 
@@ -41,6 +42,9 @@ func (l *faultyLease) Renew(ctx context.Context, ttl time.Duration) error {
 		}
 		return err
 	}
+	if d.sin == "takes a renewal that was cut short for a loss" && cutShort(ctx) {
+		return backend.ErrLost
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r, err := d.record(l.key)
@@ -54,6 +58,16 @@ func (l *faultyLease) Renew(ctx context.Context, ttl time.Duration) error {
 	return l.renewLost(r)
 }
 
+// cutShort waits for a store that takes its time, and reports whether ctx did not.
+func cutShort(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return true
+	case <-time.After(2 * time.Millisecond):
+		return false
+	}
+}
+
 func (l *faultyLease) held(r *faultyRecord) bool {
 	if l.d.sin == "renews without looking at the token" {
 		return !l.d.free(r)
@@ -65,6 +79,8 @@ func (l *faultyLease) held(r *faultyRecord) bool {
 func (l *faultyLease) renewLost(r *faultyRecord) error {
 	d := l.d
 	switch {
+	case d.sin == "frees what is kept in a late renewal" && r != nil && r.kept && time.Now().After(l.ends):
+		d.end(l.key, r, l.token, time.Now())
 	case d.sin == "renews an expired lease" && r != nil && r.token == l.token,
 		d.sin == "revives a released lease" && r != nil && r.spent == l.token && !r.kept,
 		d.sin == "revives a kept lease" && r != nil && r.spent == l.token && r.kept:
@@ -116,6 +132,9 @@ func (l *faultyLease) Release(ctx context.Context, keep time.Duration) error {
 	d := l.d
 	if err := d.enter(ctx); err != nil {
 		return err
+	}
+	if d.sin == "takes a release that was cut short for done" && cutShort(ctx) {
+		return nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -176,6 +195,8 @@ func (l *faultyLease) end(r *faultyRecord, keep time.Duration) error {
 		until = time.Now()
 	case d.sin == "keeps for ever" && keep > 0:
 		until = until.Add(time.Hour)
+	case d.sin == "frees what is kept in a late release" && r.kept && time.Now().After(l.ends):
+		until = time.Now()
 	case d.sin == "adds keep up" && r.kept:
 		until = r.until.Add(keep)
 	case d.sin == "ends keep by a timer of its own" && keep > 0:

@@ -35,6 +35,12 @@ func keepCases() []testCase {
 			run:  keepIsSetAnew,
 		},
 		{
+			name: "Keep_StaysAfterTheLeaseWouldHaveEnded",
+			rule: ruleRelease,
+			says: "a renewal, or a repeated release, after the lease's own end leaves the key kept",
+			run:  keepStaysAfterTheLease,
+		},
+		{
 			name: "Keep_EndsTheLease",
 			rule: ruleRelease,
 			says: "a lease that was released is over also while its key is kept, for its own token too",
@@ -89,6 +95,20 @@ func keepIsSetAnew(t *caseT) {
 	sent := time.Now()
 	t.release(g, t.ttl())
 	t.taken(b, t.request("job", t.long()), sent.Add(t.ttl()))
+}
+
+func keepStaysAfterTheLease(t *caseT) {
+	a, b := t.pair()
+	g := t.win(a, t.request("job", t.ttl()))
+	t.release(g, t.long())
+	t.pauseUntil(g.answered.Add(g.req.TTL + t.tick()))
+	t.lost(g)
+	t.refused(b, t.request("job", t.long()))
+	t.release(g, t.long())
+	t.refused(b, t.request("job", t.long()))
+	if h := t.inspect(b, "job"); !h.Kept {
+		t.Errorf("Inspect = %+v, want a kept key", h)
+	}
 }
 
 func keepEndsTheLease(t *caseT) {

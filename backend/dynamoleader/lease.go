@@ -52,7 +52,7 @@ func (l *lease) Renew(ctx context.Context, ttl time.Duration) error {
 	known := l.alive()
 	if !time.Now().Before(known.end) {
 		// Others may have seen it expire, so it has to be over for everybody.
-		if err := l.backend.free(ctx, l.term, 0); err != nil {
+		if err := l.backend.free(ctx, l.term, lapse); err != nil {
 			return err
 		}
 		return backend.ErrLost
@@ -84,7 +84,10 @@ func (l *lease) Release(ctx context.Context, keep time.Duration) error {
 		}
 		keep = 0
 	}
-	return l.backend.free(ctx, l.term, keep)
+	if keep > 0 {
+		return l.backend.keep(ctx, l.term, keep)
+	}
+	return l.backend.free(ctx, l.term, release)
 }
 
 func (l *lease) alive() life {
@@ -128,21 +131,25 @@ func (b *Backend) renew(ctx context.Context, t term, known life, ttl time.Durati
 	}
 }
 
-// free ends a term, or keeps its key for a time. It is nil also if the term is over already.
-func (b *Backend) free(ctx context.Context, t term, kept time.Duration) error {
-	var err error
-	if kept > 0 {
-		err = b.keepFor(ctx, t, keep, kept)
-	} else {
-		c := b.newChange(0)
-		t.identify(c)
-		err = b.end(ctx, t.key, release, c)
-	}
+// free ends a term by one of the statements for that. It is nil also if the term is over already.
+func (b *Backend) free(ctx context.Context, t term, s *statement) error {
+	c := b.newChange(0)
+	t.identify(c)
+	return b.settle(ctx, t, b.end(ctx, t.key, s, c))
+}
+
+// keep ends a term and keeps its key for a time. It is nil also if the term is over already.
+func (b *Backend) keep(ctx context.Context, t term, d time.Duration) error {
+	return b.settle(ctx, t, b.keepFor(ctx, t, keep, d))
+}
+
+// settle takes a refusal for the answer that a term is over already, unless its item cannot be read.
+func (b *Backend) settle(ctx context.Context, t term, err error) error {
 	changed, ok := refusal(err)
 	if !ok {
 		return err
 	}
-	_, err = b.after(ctx, t.key, changed) // to report an item that is unreadable
+	_, err = b.after(ctx, t.key, changed)
 	return err
 }
 

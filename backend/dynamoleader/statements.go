@@ -77,6 +77,10 @@ var (
 
 	release = newStatement("SET #lease = :zero, #spent = :token REMOVE #token", ours)
 
+	// lapse is the release of a lease that has expired, which leaves a key kept that was released in time.
+	lapse = newStatement("SET #lease = :zero, #spent = :token REMOVE #token",
+		readable+" AND #fence = :fence AND #token = :token")
+
 	// keep leaves the key taken by nobody.
 	keep = newStatement("SET #spent = :token, "+setEnd+" REMOVE #token", ours+" AND #lease > :zero")
 

@@ -37,7 +37,7 @@ func (b *Backend) spend(ctx context.Context, req backend.Request, v view) error 
 	}
 	switch {
 	case v.tenure == held && v.token == req.Token:
-		return b.free(ctx, v.term(), v.stamp, 0)
+		return b.free(ctx, v.term(), v.stamp, 0, asItIs)
 	case v.taken(), v.spent == req.Token:
 		return nil
 	}

@@ -47,7 +47,7 @@ func (l *lease) Renew(ctx context.Context, ttl time.Duration) error {
 	known := l.alive()
 	if !time.Now().Before(known.end) {
 		// Others may have seen it expire, so it has to be over for everybody.
-		if err := l.backend.free(ctx, l.term, known.stamp, 0); err != nil {
+		if err := l.backend.free(ctx, l.term, known.stamp, 0, asItIs); err != nil {
 			return err
 		}
 		return backend.ErrLost
@@ -67,7 +67,7 @@ func (l *lease) Renew(ctx context.Context, ttl time.Duration) error {
 	return nil
 }
 
-// Release is one request. A lease that has expired is not kept.
+// Release is one request. A lease that has expired is not kept, but what an earlier release has kept stays so.
 func (l *lease) Release(ctx context.Context, keep time.Duration) error {
 	if err := l.backend.ready(ctx); err != nil {
 		return err
@@ -81,10 +81,11 @@ func (l *lease) Release(ctx context.Context, keep time.Duration) error {
 	}
 	l.mu.Unlock()
 	known := l.alive()
+	first := keep
 	if !time.Now().Before(known.end) {
-		keep = 0
+		first = 0
 	}
-	return l.backend.free(ctx, l.term, known.stamp, keep)
+	return l.backend.free(ctx, l.term, known.stamp, first, keep)
 }
 
 func (l *lease) alive() life {
@@ -126,9 +127,13 @@ func (b *Backend) renew(ctx context.Context, t term, known life, ttl time.Durati
 	}
 }
 
-// free ends a term with the stamp that is known, or keeps its key for a time. It is nil also if the term is over already.
-func (b *Backend) free(ctx context.Context, t term, stamp string, keep time.Duration) error {
-	o := ending(t, stamp, keep)
+// asItIs leaves a kept key kept.
+const asItIs time.Duration = -1
+
+// free ends a term with the stamp that is known, or keeps its key for a time: first, if the term has the key, again, if an
+// earlier release has kept it. It is nil also if the term is over already.
+func (b *Backend) free(ctx context.Context, t term, stamp string, first, again time.Duration) error {
+	o := ending(t, stamp, first)
 	for try := 0; ; try++ {
 		_, err := b.patch(ctx, t.name, o)
 		switch {
@@ -144,9 +149,9 @@ func (b *Backend) free(ctx context.Context, t term, stamp string, keep time.Dura
 		case v.state == nil:
 			return nil
 		case t.holds(v.state):
-			o = ending(t, v.stamp, keep)
-		case v.tenure == kept && v.spent == t.token && v.taken():
-			o = keeping(t, v.stamp, keep)
+			o = ending(t, v.stamp, first)
+		case v.tenure == kept && v.spent == t.token && v.taken() && again != asItIs:
+			o = keeping(t, v.stamp, again)
 		default:
 			return nil
 		}
