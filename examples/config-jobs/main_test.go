@@ -43,7 +43,7 @@ func TestConfigJobs_ThreeReplicas_RunEachTickOnce(t *testing.T) {
 		}
 		return
 	}
-	t.Skip("the machine stands still too often")
+	t.Fatal("the machine stood still in every window: nothing was shown")
 }
 
 func TestConfigJobs_AReplicaIsKilledInMidRun_NoTickTwiceAndNoneMissingAfterTheNext(t *testing.T) {
@@ -70,7 +70,7 @@ func TestConfigJobs_AReplicaIsKilledInMidRun_NoTickTwiceAndNoneMissingAfterTheNe
 		}
 		return
 	}
-	t.Skip("the machine stands still too often")
+	t.Fatal("the machine stood still in every window: nothing was shown")
 }
 
 func TestConfigJobs_AWrongConfiguration_StartsNoneOfTheJobs(t *testing.T) {

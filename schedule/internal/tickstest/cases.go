@@ -30,7 +30,7 @@ func EachOnce(t *testing.T) {
 		checkTheirTime(t, log)
 		return
 	}
-	t.Skip("the machine stands still too often")
+	t.Fatal("the machine stood still in every window: nothing was shown")
 }
 
 // Killed starts three replicas and kills one while it is at work. It checks that no fire time is run twice, and that
@@ -58,7 +58,7 @@ func Killed(t *testing.T) {
 		}
 		return
 	}
-	t.Skip("the machine stands still too often")
+	t.Fatal("the machine stood still in every window: nothing was shown")
 }
 
 // killAtWork kills a replica while it works, and returns the fire time of its run. If it was done with its work, its
