@@ -65,11 +65,20 @@ func (s *store) partition(_ testing.TB, i int) (heal func()) {
 	return s.proxies[i].Thaw
 }
 
-// restart kills one of the members, the one and the other in turn, and restarts it.
+// restart kills one of the members, the one and the other in turn, and restarts it. Meanwhile the proxies make new
+// connections wait. They would accept and reset them, after which this client may hang for ever; see the package comment.
 func (s *store) restart(t testing.TB) {
 	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.proxies {
+		p.Freeze()
+	}
 	s.members[s.restarts%len(s.members)].Restart(t)
 	s.restarts++
+	for _, p := range s.proxies {
+		p.Thaw()
+	}
 }
 
 func (s *store) corrupt(t testing.TB, key string, how backendtest.Damage) {
