@@ -70,7 +70,7 @@ func TestConfigJobs_AReplicaIsKilledInMidRun_NoTickTwiceAndNoneMissingAfterTheNe
 		}
 		return
 	}
-	t.Fatal("the machine stood still in every window: nothing was shown")
+	t.Fatal("nothing was shown: no replica was killed at work on a machine that did not stand still")
 }
 
 func TestConfigJobs_AWrongConfiguration_StartsNoneOfTheJobs(t *testing.T) {

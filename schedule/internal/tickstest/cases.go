@@ -58,7 +58,7 @@ func Killed(t *testing.T) {
 		}
 		return
 	}
-	t.Fatal("the machine stood still in every window: nothing was shown")
+	t.Fatal("nothing was shown: no replica was killed at work on a machine that did not stand still")
 }
 
 // killAtWork kills a replica while it works, and returns the fire time of its run. If it was done with its work, its
