@@ -95,6 +95,9 @@ func (d *faultyDriver) attemptSlot(slots []*faultyRecord, req backend.Request) (
 			return i, nil
 		}
 	}
+	if d.sin == "an attempt at a slot that meets a change is content" && d.meetsChange(slots) {
+		return 0, d.loseSlot(slots)
+	}
 	for i, r := range slots {
 		if !d.free(r) && !d.mayStealSlot(r) || d.sin == "counts the leases of all slots" && d.full(req.Key, len(slots)) {
 			continue

@@ -125,6 +125,7 @@ var mutants = []struct{ sin, caught string }{
 	{"repeat does not refresh a slot", "Slots_RepeatMovesTheEnd"},
 	{"gives repeats at once a slot each", "Slots_JoinRepeats"},
 	{"a repeat that meets a change takes a free slot", "Slots_RepeatBesideChanges"},
+	{"an attempt at a slot that meets a change is content", "Slots_FindAFreeOne"},
 	{"looks before it takes a slot", "Slots_HaveOneWinnerEach"},
 	{"gives a taken slot away now and then", "Slots_NeverExceedN"},
 	{"accepts any TTL in a group", "Slots_RefuseATTLOutside"},

@@ -14,7 +14,7 @@ const (
 	oracleContenders = 10 // goroutines of each elector
 
 	oracleName         = "workers"
-	defaultOraclePhase = 10 * time.Second
+	defaultOraclePhase = 6 * time.Second
 	shortOraclePhase   = 3 * time.Second
 )
 
@@ -34,7 +34,7 @@ type OracleConfig struct {
 	// TCP says that the address is a host and a port. The processes then reach the store through proxies, which freeze.
 	TCP bool
 
-	// Phase is how long each number of slots lasts; 0 means 10 s. With -short it is never more than 3 s.
+	// Phase is for how long faults happen with each number of slots; 0 means 6 s. With -short it is never more than 3 s.
 	Phase time.Duration
 }
 
@@ -52,8 +52,8 @@ type OracleConfig struct {
 //     last elector of 5 slots has released, it is 2;
 //   - the fences of a slot grow.
 //
-// The largest number of leaders at one time is printed for each number of slots. It has to be that number, or too few
-// would be as good.
+// The largest number of leaders at one time is printed for each number of slots. No fault happens, and the test does not
+// end, before it is that number, or too few would be as good.
 //
 // The processes are this test binary once more: GroupOracle calls itself there, so what comes before it in the test runs
 // again.

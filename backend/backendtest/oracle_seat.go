@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -214,9 +216,9 @@ func (s *seat) fail(err error) {
 	s.errs = append(s.errs, err)
 }
 
-// reports is how many tenures the processes have reported so far.
-func (s *seat) reports() int {
+// reports returns the tenures that the processes have reported so far.
+func (s *seat) reports() []tenure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.tenures)
+	return slices.Collect(maps.Values(s.tenures))
 }

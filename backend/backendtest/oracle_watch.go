@@ -20,23 +20,22 @@ type oracle struct {
 	changed map[int]moment // when the processes were told each number of slots
 }
 
-// watch lets the processes contend for one number of slots after another. A third of each phase is calm, so that all slots
-// can be led at one time also where waiters are slow; in the rest of it faults happen to the processes.
+// watch lets the processes contend for one number of slots after another. Each phase is calm until that number was led at
+// one time, which takes longer where waiters or the machine are slow, and where the sessions of those who were killed
+// before have to end; then faults happen to the processes.
 func (o *oracle) watch(t *testing.T, phase time.Duration) {
 	t.Helper()
 	o.changed = make(map[int]moment)
-	for i, slots := range oracleSlots() {
+	for _, slots := range oracleSlots() {
 		o.changed[slots] = thisMoment()
 		for _, s := range o.seats {
 			s.tell(slots)
 		}
-		if i == 0 {
-			until(t, "a goroutine of every process has led", func() bool {
-				return !slices.ContainsFunc(o.seats, func(s *seat) bool { return s.reports() == 0 })
-			})
-		}
-		<-time.After(phase / 3)
-		o.torment(t.Context(), phase-phase/3)
+		until(t, fmt.Sprintf("%d slots are led at one time", slots), func() bool {
+			most, _ := o.all().count()
+			return most[slots] >= slots
+		})
+		o.torment(t.Context(), phase)
 	}
 }
 
@@ -54,13 +53,20 @@ func (o *oracle) torment(ctx context.Context, d time.Duration) {
 // end lets the processes end, and returns all tenures.
 func (o *oracle) end(t testing.TB) tenures {
 	t.Helper()
-	var all tenures
 	for _, s := range o.seats {
 		s.end()
 		for _, err := range s.errs {
 			t.Error(err)
 		}
-		all = slices.AppendSeq(all, maps.Values(s.tenures))
+	}
+	return o.all()
+}
+
+// all returns what was reported so far.
+func (o *oracle) all() tenures {
+	var all tenures
+	for _, s := range o.seats {
+		all = append(all, s.reports()...)
 	}
 	return all
 }
@@ -79,9 +85,6 @@ func (o *oracle) judge(t testing.TB, all tenures) {
 	slots := oracleSlots()
 	for _, n := range slots {
 		t.Logf("N = %d: at most %d concurrent holders", n, most[n])
-		if most[n] < n {
-			t.Errorf("N = %d: at most %d held at one time, want that all slots are in use", n, most[n])
-		}
 	}
 	last := slots[len(slots)-1]
 	if settled := all.lastAbove(last); settled > o.changed[last] {

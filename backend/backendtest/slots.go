@@ -72,6 +72,12 @@ func slotCases() []testCase {
 			run:  slotsRepeatBesideChanges,
 		},
 		{
+			name: "Slots_FindAFreeOne",
+			rule: abilitySlotAcquirer,
+			says: "an attempt gets a slot if one is free all the time, while the others come and go",
+			run:  slotsFindAFreeOne,
+		},
+		{
 			name: "Slots_HaveOneWinnerEach",
 			rule: abilitySlotAcquirer,
 			says: "of thirty attempts at the same time exactly n get a slot, and the others find them held",

@@ -51,6 +51,21 @@ func slotsNeverExceedN(t *caseT) {
 	t.noSlot(a, "job", n)
 }
 
+// slotsFindAFreeOne has as many slots as contenders, so that whoever has none finds one free, though not always the same.
+func slotsFindAFreeOne(t *caseT) {
+	a, b := t.slotPair()
+	const n, terms = 3, 40
+	t.together(n, func(i int) {
+		d := a
+		if i%2 == 1 {
+			d = b
+		}
+		for range terms {
+			t.release(t.takeSlot(d, t.request("job", t.long()), n).grant, 0)
+		}
+	})
+}
+
 func slotsRepeatBesideChanges(t *caseT) {
 	a, b := t.slotPair()
 	const n, repeats = 4, 40

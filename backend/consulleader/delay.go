@@ -1,6 +1,7 @@
 package consulleader
 
 import (
+	"errors"
 	"maps"
 	"sync"
 	"time"
@@ -48,4 +49,10 @@ func (d *delays) over(key string) {
 	if len(d.since) > 0 {
 		delete(d.since, key)
 	}
+}
+
+// isDelay reports whether an attempt was refused because of a lock-delay.
+func isDelay(err error) bool {
+	held, ok := errors.AsType[*backend.HeldError](err)
+	return ok && held.Holder.Seen == seenDelayed
 }

@@ -30,19 +30,17 @@ func (b *Backend) TryAcquireSlot(ctx context.Context, req backend.Request, n int
 	if err := b.settle(ctx, w.attempt); err != nil {
 		return nil, 0, err
 	}
-	g, err := b.readGroup(ctx, req.Key, n)
-	if err != nil {
-		return nil, 0, err
-	}
-	if l := b.attempts.leaseOf(w.attempt); l != nil {
-		if slot := g.slotOf(l.key); slot >= 0 {
-			if err := l.Renew(ctx, req.TTL); !errors.Is(err, backend.ErrLost) {
-				l, err := orNothing(l, err)
-				return l, slot, err
-			}
+	for range conflicts * n {
+		g, err := b.readGroup(ctx, req.Key, n)
+		if err != nil {
+			return nil, 0, err
+		}
+		l, slot, err := b.acquireSlot(ctx, g, &w)
+		if l != nil || err != nil {
+			return l, slot, err
 		}
 	}
-	return b.acquireSlot(ctx, g, &w)
+	return nil, 0, &backend.HeldError{}
 }
 
 // group is what was found of the slots of a group, by their number.
@@ -109,21 +107,33 @@ func (g *group) first() backend.Holder {
 	return first
 }
 
-// acquireSlot tries the slots. w lacks the key.
+// acquireSlot renews the lease that the token has, or tries the slots. w lacks the key. The lease is nil if others took a
+// slot that had been free: what was seen of the others is as old.
 func (b *Backend) acquireSlot(ctx context.Context, g *group, w *want) (backend.Lease, int, error) {
 	defer b.giveBack(ctx, w)
+	if l := b.attempts.leaseOf(w.attempt); l != nil {
+		if slot := g.slotOf(l.key); slot >= 0 {
+			if err := l.Renew(ctx, w.ttl); !errors.Is(err, backend.ErrLost) {
+				l, err := orNothing(l, err)
+				return l, slot, err
+			}
+		}
+	}
 	var unreadable error
+	outrun := false
 	for _, slot := range g.order(w.token) {
 		w.key = g.keys[slot]
 		err := w.judge(g.pairs[slot])
 		var l *lease
-		if err == nil {
+		tried := err == nil
+		if tried {
 			l, err = b.acquire(ctx, w)
 		}
 		switch {
 		case err == nil:
 			return l, slot, nil
 		case errors.Is(err, backend.ErrHeld):
+			outrun = outrun || tried && !isDelay(err)
 		case backend.KindOf(err) == backend.Misconfigured:
 			unreadable = err
 		default:
@@ -131,7 +141,10 @@ func (b *Backend) acquireSlot(ctx context.Context, g *group, w *want) (backend.L
 		}
 	}
 	first := g.first()
-	if unreadable != nil && first.Free() {
+	switch {
+	case outrun:
+		return nil, 0, nil
+	case unreadable != nil && first.Free():
 		return nil, 0, unreadable
 	}
 	return nil, 0, &backend.HeldError{Holder: first}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/goleader/leader/backend"
 )
@@ -26,11 +27,17 @@ func (b *Backend) TryAcquireSlot(ctx context.Context, req backend.Request, n int
 		return nil, 0, err
 	}
 	defer b.attempts.exit(req.Token, a)
-	g, err := b.group(ctx, req.Key, n)
-	if err != nil {
-		return nil, 0, err
+	for range n + conflictRetries {
+		g, err := b.group(ctx, req.Key, n)
+		if err != nil {
+			return nil, 0, err
+		}
+		l, slot, err := b.takeSlot(ctx, req, g, a)
+		if l != nil || err != nil {
+			return l, slot, err
+		}
 	}
-	return b.takeSlot(ctx, req, g, a)
+	return nil, 0, &backend.HeldError{}
 }
 
 // group is what was seen of the slots of a group.
@@ -64,7 +71,8 @@ func (b *Backend) group(ctx context.Context, key string, n int) (*group, error) 
 	return g, err
 }
 
-// takeSlot tries the free slots one by one.
+// takeSlot tries the free slots one by one. The lease is nil if others were faster: what was seen of the other slots may be
+// as old as what was seen of those.
 func (b *Backend) takeSlot(ctx context.Context, req backend.Request, g *group, a *attempt) (backend.Lease, int, error) {
 	start := rand.IntN(len(g.slots))
 	for {
@@ -80,6 +88,9 @@ func (b *Backend) takeSlot(ctx context.Context, req backend.Request, g *group, a
 		}
 		if i = g.choose(start, a.slot); i == noSlot {
 			a.slot = noSlot
+			if g.outrun() {
+				return nil, 0, nil
+			}
 			return nil, 0, g.full()
 		}
 		a.slot = i
@@ -141,6 +152,9 @@ func (g *group) choose(start, prefer int) int {
 func (g *group) free(slot int) bool {
 	return g.harmed[slot] == nil && g.conflicts[slot] <= conflictRetries && !g.slots[slot].taken()
 }
+
+// outrun reports whether others took a slot that had been free.
+func (g *group) outrun() bool { return slices.Max(g.conflicts) > 0 }
 
 // full is the error of a group without a free slot.
 func (g *group) full() error {

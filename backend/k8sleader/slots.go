@@ -30,11 +30,17 @@ func (b *Backend) TryAcquireSlot(ctx context.Context, req backend.Request, n int
 		return nil, 0, err
 	}
 	defer b.attempts.exit(req.Token, a)
-	g, err := b.group(ctx, req.Key, n)
-	if err != nil {
-		return nil, 0, err
+	for range n + conflictRetries {
+		g, err := b.group(ctx, req.Key, n)
+		if err != nil {
+			return nil, 0, err
+		}
+		l, slot, err := b.takeSlot(ctx, req, g, a)
+		if l != nil || err != nil {
+			return l, slot, err
+		}
 	}
-	return b.takeSlot(ctx, req, g, a)
+	return nil, 0, &backend.HeldError{}
 }
 
 // group is what was seen of the slots of a group.
@@ -67,7 +73,8 @@ func (b *Backend) group(ctx context.Context, key string, n int) (*group, error) 
 	return g, err
 }
 
-// takeSlot tries the free slots one by one.
+// takeSlot tries the free slots one by one. The lease is nil if others were faster: what was seen of the other slots may be
+// as old as what was seen of those.
 func (b *Backend) takeSlot(ctx context.Context, req backend.Request, g *group, a *attempt) (backend.Lease, int, error) {
 	for i, v := range g.slots {
 		switch {
@@ -85,6 +92,9 @@ func (b *Backend) takeSlot(ctx context.Context, req backend.Request, g *group, a
 		i := g.choose(start, a.slot)
 		if i == noSlot {
 			a.slot = noSlot
+			if g.outrun() {
+				return nil, 0, nil
+			}
 			return nil, 0, g.full()
 		}
 		a.slot = i
@@ -129,6 +139,9 @@ func (g *group) choose(start, prefer int) int {
 func (g *group) free(slot int) bool {
 	return g.harmed[slot] == nil && g.conflicts[slot] <= conflictRetries && !g.slots[slot].taken()
 }
+
+// outrun reports whether others took a slot that had been free.
+func (g *group) outrun() bool { return slices.Max(g.conflicts) > 0 }
 
 // full is the error of a group without a free slot.
 func (g *group) full() error {

@@ -27,7 +27,7 @@ func (b *Backend) TryAcquireSlot(ctx context.Context, req backend.Request, n int
 	if err := b.ensureIndex(ctx); err != nil {
 		return nil, 0, err
 	}
-	for range conflicts {
+	for range conflicts * n {
 		slots, err := b.slots(ctx, req.Key, n)
 		if err != nil {
 			return nil, 0, err

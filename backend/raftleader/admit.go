@@ -100,13 +100,14 @@ func (b *Backend) change(ctx context.Context, do func(timeout time.Duration) raf
 
 // Leave removes the node from its cluster, so that the others no longer count on it, and waits for that until ctx ends. A
 // raft leader hands its office over before. From its call on, the node answers nobody; it still has to be closed. A node
-// that has left and is opened again joins again. The last node cannot leave, and does nothing.
+// that has left and is opened again joins again. The last node cannot leave, and does nothing. One that has found no
+// cluster yet may be about to become a member, so that it waits for one too.
 func (b *Backend) Leave(ctx context.Context) error {
 	if err := errors.Join(b.Check(), ctx.Err()); err != nil {
 		return err
 	}
 	b.left.Store(true)
-	if b.voters() < 2 {
+	if b.alone() {
 		return nil
 	}
 	for {

@@ -119,3 +119,9 @@ func (b *Backend) electorate() []raft.Server {
 
 // voters returns how many they are.
 func (b *Backend) voters() int { return len(b.electorate()) }
+
+// alone reports whether the node is all there is of its cluster. One that knows of no member has not read its log yet.
+func (b *Backend) alone() bool {
+	servers := b.servers()
+	return len(servers) == 1 && servers[0] == b.self()
+}

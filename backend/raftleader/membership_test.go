@@ -2,6 +2,7 @@ package raftleader_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"strconv"
@@ -419,6 +420,16 @@ func TestBackend_Leave_EndsWithTheNode(t *testing.T) {
 		}
 	case <-time.After(patience):
 		t.Error("it goes on")
+	}
+}
+
+func TestBackend_Leave_WhoeverKnowsNoMembersYetIsNotTheLastNode(t *testing.T) {
+	c := newNodes(t, 3)
+	b := c.start(0)
+	ctx, cancel := context.WithTimeout(t.Context(), election)
+	defer cancel()
+	if err := b.Leave(ctx); backend.KindOf(err) != backend.Unavailable || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want that there is no cluster to leave", err)
 	}
 }
 

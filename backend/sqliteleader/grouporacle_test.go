@@ -15,6 +15,6 @@ func TestGroup_Oracle_CountsAtMostNLeaders(t *testing.T) {
 			t.Helper()
 			return open(t, path)
 		},
-		Phase: 5 * time.Second,
+		Phase: 4 * time.Second,
 	})
 }

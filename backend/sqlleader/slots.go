@@ -36,7 +36,7 @@ func (b *Backend) claimSlotAgain(ctx context.Context, req backend.Request, ttl i
 		return nil, 0, b.fault(ctx, err)
 	}
 	defer b.retrier.leave()
-	for range conflicts {
+	for range conflicts * n {
 		l, i, err := b.claimSlot(ctx, req, ttl, n)
 		if err != nil || l != nil {
 			return l, i, err

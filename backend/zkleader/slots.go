@@ -30,7 +30,7 @@ func (b *Backend) TryAcquireSlot(ctx context.Context, req backend.Request, n int
 	for i := range keys {
 		keys[i] = backend.SlotKey(req.Key, i)
 	}
-	for range conflicts {
+	for range conflicts * n { // While some are free, those who want the same one keep none from another.
 		seen, err := b.lookAtAll(ctx, keys)
 		if err != nil {
 			return nil, 0, err

@@ -75,7 +75,7 @@ func TestPostgreSQL_GroupOracle(t *testing.T) {
 		Start: func(t testing.TB) string { return ownPostgres(t).Addr() },
 		Dial:  dialPostgres,
 		TCP:   true,
-		Phase: 5 * time.Second,
+		Phase: 4 * time.Second,
 	})
 }
 
