@@ -5,7 +5,7 @@ import "time"
 // In is a schedule of times of day, such as a cron expression, as clocks show them in a place. Each comes once a day,
 // also where daylight saving changes: in the hour that comes twice it is the first that counts, and what is due in the
 // hour that is left out is due when that would have begun. A schedule that is due in each hour of its days goes by hours
-// that pass, and so is due in both of the hours that look the same.
+// that pass, and so is due in both of the hours that look the same. Its fire times have the zone of the place.
 //
 // s takes the zone of the time that it is asked about, as parsers of cron expressions do, and has none of its own.
 func In(place *time.Location, s Schedule) Schedule {
@@ -25,7 +25,7 @@ func In(place *time.Location, s Schedule) Schedule {
 				return t // it is broken
 			}
 			if fire := firstShown(place, shown); fire.After(t) {
-				return fire
+				return fire.In(place)
 			}
 			last = shown
 		}

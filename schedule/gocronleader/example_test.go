@@ -2,6 +2,7 @@ package gocronleader_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -41,6 +42,47 @@ func Example() {
 	// again: false
 	// again: false
 	// again: false
+}
+
+// With an elector, one node runs all jobs for as long as it leads.
+func ExampleElector() {
+	single, err := leader.New(local.New())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	elector := gocronleader.NewElector(single, "scheduler")
+	scheduler, err := gocron.NewScheduler(gocron.WithDistributedElector(elector))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ran := make(chan bool, 100)
+	_, err = scheduler.NewJob(
+		gocron.DurationJob(50*time.Millisecond),
+		gocron.NewTask(elector.Task(func(ctx context.Context) error {
+			_, led := leader.LeaseFrom(ctx)
+			ran <- led
+			return nil
+		})),
+	)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- elector.Run(ctx) }()
+	scheduler.Start()
+	fmt.Println("under a lease:", <-ran)
+	if err := scheduler.Shutdown(); err != nil {
+		fmt.Println(err)
+	}
+	stop() // when the jobs have ended
+	fmt.Println(errors.Is(<-ended, context.Canceled))
+	// Output:
+	// under a lease: true
+	// true
 }
 
 // newScheduler is what each node of a service has.
