@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strconv"
 	"time"
 
 	"github.com/goleader/leader/backend"
@@ -57,15 +58,19 @@ func losingAttemptsLeaveNoGoroutine(t *caseT) {
 	t.leavesNoGoroutine(func(int) { t.refused(b, t.request("job", t.long())) })
 }
 
+// canceledAttemptsLeaveNothing takes the keys in turn: a key remembers the last token that was spent, and a store that is
+// busy may come to a canceled request long after the call has returned.
 func canceledAttemptsLeaveNothing(t *caseT) {
 	a, b := t.pair()
+	const keys = 32
+	key := func(i int) string { return "job-" + strconv.Itoa(i%keys) }
 	t.leavesNoGoroutine(func(i int) {
 		ctx, cancel := context.WithCancel(t.Context())
 		if i%4 == 0 {
 			cancel() // a store in this process is too fast for the others
 		}
 		stop := time.AfterFunc(time.Duration(i%20)*50*time.Microsecond, cancel)
-		req := t.request("job", t.long())
+		req := t.request(key(i), t.long())
 		lease, err := a.TryAcquire(ctx, req)
 		stop.Stop()
 		cancel()
@@ -78,8 +83,10 @@ func canceledAttemptsLeaveNothing(t *caseT) {
 		}
 		t.abandoned(a, req)
 	})
-	t.free(b, "job")
-	t.win(b, t.request("job", t.long()))
+	for i := range keys {
+		t.free(b, key(i))
+		t.win(b, t.request(key(i), t.long()))
+	}
 }
 
 // leavesNoGoroutine runs round often, and waits until there are no more goroutines than after the first rounds.

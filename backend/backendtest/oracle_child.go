@@ -20,26 +20,35 @@ import (
 // oracleEnv has the address of the store in a process whose goroutines contend.
 const oracleEnv = "LEADER_ORACLE_CHILD"
 
-// child is one of the processes. Each line of its standard input is a number of slots: from then on new electors contend
-// with that number, while the earlier ones keep what they have for as long as they had meant to. It goes on until its
-// input ends and every lease is over.
+// stirring is the line that lets a process have its leases go.
+const stirring = "stir"
+
+// child is one of the processes. A line of its standard input with a number of slots lets new electors contend with that
+// number, while the earlier ones keep what they have for as long as they had meant to. The new ones keep what they get
+// until a line says that they are to contend. It goes on until its input ends and every lease is over.
 func (c OracleConfig) child(t *testing.T, address string) {
 	t.Helper()
 	d := c.Dial(t, address)
 	j := newJournal(t, os.NewFile(reportFile, "report"))
 	var contending sync.WaitGroup
-	replaced := func() {}
+	replaced, stir := func() {}, func() {}
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		if in.Text() == stirring {
+			stir()
+			continue
+		}
 		slots, err := strconv.Atoi(in.Text())
 		if err != nil {
 			t.Fatal(err)
 		}
 		replaced()
+		stirred := make(chan struct{})
+		stir = sync.OnceFunc(func() { close(stirred) })
 		ctx, cancel := context.WithCancel(t.Context())
 		replaced = cancel
 		for i := range oracleElectors {
 			e := newOracleElector(t, d, slots, i)
-			w := &worker{elector: e, slots: slots, journal: j}
+			w := &worker{elector: e, slots: slots, stirred: stirred, journal: j}
 			for range oracleContenders {
 				contending.Go(func() { w.contend(ctx) })
 			}
@@ -63,6 +72,7 @@ func newOracleElector(t testing.TB, d backend.Driver, slots, i int) *leader.Grou
 type worker struct {
 	elector leader.GroupElector
 	slots   int
+	stirred <-chan struct{} // closed when leases are to be let go of
 	journal *journal
 }
 
@@ -86,9 +96,14 @@ func (w *worker) contend(ctx context.Context) {
 	}
 }
 
-// use has the lease for a while, most of the time for a short one, and releases it once, or more often than that, or, if
-// it lingers, when it has run out.
+// use has the lease until it is to be let go of, and then for a while, most of the time for a short one. It releases it
+// once, or more often than that, or, if it lingers, when it has run out.
 func (w *worker) use(ctx context.Context, l *leader.Lease, lingers bool) {
+	select {
+	case <-w.stirred:
+	case <-l.Context().Done():
+	case <-ctx.Done():
+	}
 	d := rand.N(20 * time.Millisecond)
 	switch {
 	case lingers:

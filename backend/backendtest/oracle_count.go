@@ -51,6 +51,11 @@ func (all tenures) slots() int {
 	return most
 }
 
+// under returns those of electors with that number of slots.
+func (all tenures) under(slots int) tenures {
+	return slices.DeleteFunc(slices.Clone(all), func(n tenure) bool { return n.Slots != slots })
+}
+
 // fences returns where the fence of a slot does not grow.
 func (all tenures) fences() (faults []string) {
 	bySlot := slices.SortedFunc(slices.Values(all), func(a, b tenure) int {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -27,6 +28,7 @@ type seat struct {
 
 	mu      sync.Mutex
 	slots   int
+	stirred bool // leases come and go
 	process *contestant
 	tenures map[tenureKey]tenure
 	faults  map[string]int // how many there have been, by name
@@ -106,7 +108,10 @@ func (s *seat) start(ctx context.Context) error {
 	defer s.mu.Unlock()
 	s.process = p
 	if s.slots > 0 {
-		p.tell(s.slots)
+		p.tell(strconv.Itoa(s.slots))
+	}
+	if s.stirred {
+		p.tell(stirring)
 	}
 	return nil
 }
@@ -129,12 +134,20 @@ func (s *seat) read(in io.ReadCloser) {
 func (s *seat) tell(slots int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.slots = slots
-	s.process.tell(slots)
+	s.slots, s.stirred = slots, false
+	s.process.tell(strconv.Itoa(slots))
 }
 
-func (p *contestant) tell(slots int) {
-	_, _ = fmt.Fprintln(p.stdin, slots) // one that was killed is told when it is replaced
+// stir lets the process, and those that follow it, have their leases come and go.
+func (s *seat) stir() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stirred = true
+	s.process.tell(stirring)
+}
+
+func (p *contestant) tell(line string) {
+	_, _ = fmt.Fprintln(p.stdin, line) // one that was killed is told when it is replaced
 }
 
 // torment lets one fault after another happen to the process until ctx ends.

@@ -20,9 +20,8 @@ type oracle struct {
 	changed map[int]moment // when the processes were told each number of slots
 }
 
-// watch lets the processes contend for one number of slots after another. Each phase is calm until that number was led at
-// one time, which takes longer where waiters or the machine are slow, and where the sessions of those who were killed
-// before have to end; then faults happen to the processes.
+// watch lets the processes contend for one number of slots after another. In each phase leases are kept until that number
+// was led at one time; then they come and go, and faults happen to the processes.
 func (o *oracle) watch(t *testing.T, phase time.Duration) {
 	t.Helper()
 	o.changed = make(map[int]moment)
@@ -32,9 +31,12 @@ func (o *oracle) watch(t *testing.T, phase time.Duration) {
 			s.tell(slots)
 		}
 		until(t, fmt.Sprintf("%d slots are led at one time", slots), func() bool {
-			most, _ := o.all().count()
+			most, _ := o.all().under(slots).count()
 			return most[slots] >= slots
 		})
+		for _, s := range o.seats {
+			s.stir()
+		}
 		o.torment(t.Context(), phase)
 	}
 }

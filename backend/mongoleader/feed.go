@@ -75,7 +75,12 @@ func (f *feed) listen(ctx context.Context, key string) (*listener, error) {
 	case <-l.relay.opened:
 		return l, nil
 	case <-l.relay.done:
-		err = l.relay.err
+		select {
+		case <-l.relay.opened:
+			return l, nil // It was open, and has ended since.
+		default:
+			err = l.relay.err
+		}
 	case <-ctx.Done():
 		err = ctx.Err()
 	}

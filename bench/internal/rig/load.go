@@ -68,7 +68,12 @@ func acquireAll(ctx context.Context, elector leader.Elector, n int) ([]*leader.L
 }
 
 func releaseAll(ctx context.Context, leases []*leader.Lease) error {
-	return each(len(leases), func(i int) error { return leases[i].Release(ctx) })
+	return each(len(leases), func(i int) error {
+		if err := leases[i].Release(ctx); !errors.Is(err, leader.ErrLeaseLost) { // which is counted
+			return err
+		}
+		return nil
+	})
 }
 
 // each calls f with every number below n, some at a time, and joins one error of each worker.
