@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/goleader/leader"
 	"github.com/goleader/leader/backend/dynamoleader"
+	"github.com/goleader/leader/internal/exampletest"
 	"github.com/goleader/leader/internal/testserver"
 )
 
@@ -75,17 +74,6 @@ func TestExamples_PrintWhatTheySay(t *testing.T) {
 			_, _ = client(t, server.URL(), nil).DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &tableName})
 		})
 	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func(stdout *os.File) { os.Stdout = stdout }(os.Stdout)
-	os.Stdout = w
-	ExampleBackend_Migrate()
-	Example()
-	_ = w.Close()
 	const want = "warnings: 0 <nil>\nweb-2: Skipped (Contended, held by web-1)\nweb-1: Elected <nil>\n"
-	if got, err := io.ReadAll(r); string(got) != want {
-		t.Errorf("the examples print\n%s\nwant\n%s\n%v", got, want, err)
-	}
+	exampletest.Prints(t, want, ExampleBackend_Migrate, Example)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"testing"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 
 	"github.com/goleader/leader"
 	"github.com/goleader/leader/backend/etcdleader"
+	"github.com/goleader/leader/internal/exampletest"
 )
 
 var etcdAddr = "localhost:2379"
@@ -55,16 +54,6 @@ func Example() {
 
 func TestExamples_PrintWhatTheySay(t *testing.T) {
 	etcdAddr = ownServer(t).Addr()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func(stdout *os.File) { os.Stdout = stdout }(os.Stdout)
-	os.Stdout = w
-	Example()
-	_ = w.Close()
 	const want = "web-2: Skipped (Contended, held by web-1)\nweb-1: Elected <nil>\n"
-	if got, err := io.ReadAll(r); string(got) != want {
-		t.Errorf("the examples print\n%s\nwant\n%s\n%v", got, want, err)
-	}
+	exampletest.Prints(t, want, Example)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"testing"
 
 	"k8s.io/client-go/kubernetes"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/goleader/leader"
 	"github.com/goleader/leader/backend/k8sleader"
+	"github.com/goleader/leader/internal/exampletest"
 )
 
 var kubeconfig, namespace = "", "shop"
@@ -57,16 +56,6 @@ func Example() {
 func TestExamples_PrintWhatTheySay(t *testing.T) {
 	c := sharedCluster(t)
 	kubeconfig, namespace = shared.server.Config(), c.namespace
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func(stdout *os.File) { os.Stdout = stdout }(os.Stdout)
-	os.Stdout = w
-	Example()
-	_ = w.Close()
 	const want = "web-2: Skipped (Contended, held by web-1)\nweb-1: Elected <nil>\n"
-	if got, err := io.ReadAll(r); string(got) != want {
-		t.Errorf("the examples print\n%s\nwant\n%s\n%v", got, want, err)
-	}
+	exampletest.Prints(t, want, Example)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/goleader/leader"
 	"github.com/goleader/leader/backend/mongoleader"
+	"github.com/goleader/leader/internal/exampletest"
 	"github.com/goleader/leader/internal/testserver"
 )
 
@@ -85,17 +84,6 @@ func ExampleFenced() {
 func TestExamples_PrintWhatTheySay(t *testing.T) {
 	server := testserver.Mongo(t)
 	mongoURL, databaseName = server.URL(), database(t, server, connect(t, server)).Name()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func(stdout *os.File) { os.Stdout = stdout }(os.Stdout)
-	os.Stdout = w
-	Example()
-	ExampleFenced()
-	_ = w.Close()
 	const want = "web-2: Skipped (Contended, held by web-1)\nweb-1: Elected <nil>\nweb-1: Elected <nil>\n"
-	if got, err := io.ReadAll(r); string(got) != want {
-		t.Errorf("the examples print\n%s\nwant\n%s\n%v", got, want, err)
-	}
+	exampletest.Prints(t, want, Example, ExampleFenced)
 }

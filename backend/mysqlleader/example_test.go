@@ -5,15 +5,14 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
-	"os"
 	"testing"
 
 	_ "github.com/go-sql-driver/mysql"
 
 	"github.com/goleader/leader"
 	"github.com/goleader/leader/backend/mysqlleader"
+	"github.com/goleader/leader/internal/exampletest"
 	"github.com/goleader/leader/internal/testserver"
 )
 
@@ -101,19 +100,8 @@ func TestExamples_PrintWhatTheySay(t *testing.T) {
 		t.Fatal(err)
 	}
 	mysqlDSN = fmt.Sprintf("%s:%s@tcp(%s)/%s", u.User.Username(), server.Password(), u.Host, schema)
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func(stdout *os.File) { os.Stdout = stdout }(os.Stdout)
-	os.Stdout = w
-	Example()
-	Example_guard()
-	_ = w.Close()
 	const want = "web-2: Skipped (Contended, held by web-1)\nweb-1: Elected <nil>\nweb-1: Elected <nil>\n"
-	if got, err := io.ReadAll(r); string(got) != want {
-		t.Errorf("the examples print\n%s\nwant\n%s\n%v", got, want, err)
-	}
+	exampletest.Prints(t, want, Example, Example_guard)
 	if total := number(t, db, "SELECT total FROM report"); total != 42 {
 		t.Errorf("the report says %d", total)
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/goleader/leader"
 	"github.com/goleader/leader/backend/pgleader"
+	"github.com/goleader/leader/internal/exampletest"
 	"github.com/goleader/leader/internal/testserver"
 )
 
@@ -89,19 +88,8 @@ func TestExamples_PrintWhatTheySay(t *testing.T) {
 	d := newDatabase(t, testserver.Postgres(t))
 	d.execute(t, "CREATE TABLE report AS SELECT 0 AS total")
 	pgURL = d.config(t, d.server.Addr()).ConnString()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func(stdout *os.File) { os.Stdout = stdout }(os.Stdout)
-	os.Stdout = w
-	Example()
-	ExampleBackend_Guard()
-	_ = w.Close()
 	const want = "web-2: Skipped (Contended, held by web-1)\nweb-1: Elected <nil>\nweb-1: Elected <nil>\n"
-	if got, err := io.ReadAll(r); string(got) != want {
-		t.Errorf("the examples print\n%s\nwant\n%s\n%v", got, want, err)
-	}
+	exampletest.Prints(t, want, Example, ExampleBackend_Guard)
 	if total := d.ask(t, "SELECT total FROM report"); total != 42 {
 		t.Errorf("the report says %d", total)
 	}

@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/goleader/leader"
 	"github.com/goleader/leader/backend/redisleader"
+	"github.com/goleader/leader/internal/exampletest"
 	"github.com/goleader/leader/internal/testserver"
 )
 
@@ -51,16 +50,6 @@ func TestExamples_PrintWhatTheySay(t *testing.T) {
 		t.Skip("this needs a server of its own")
 	}
 	redisAddr = server.Addr()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func(stdout *os.File) { os.Stdout = stdout }(os.Stdout)
-	os.Stdout = w
-	Example()
-	_ = w.Close()
 	const want = "web-2: Skipped (Contended, held by web-1)\nweb-1: Elected <nil>\n"
-	if got, err := io.ReadAll(r); string(got) != want {
-		t.Errorf("the examples print\n%s\nwant\n%s\n%v", got, want, err)
-	}
+	exampletest.Prints(t, want, Example)
 }
