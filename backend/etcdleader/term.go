@@ -63,6 +63,8 @@ func (t *term) Renew(ctx context.Context, _ time.Duration) error {
 	case !ours:
 		t.lose(ctx)
 		return backend.ErrLost
+	case aliveErr != nil && t.lease() == nil:
+		return backend.ErrLost // A release has come between, and revoked the lease because a keep-alive was on its way.
 	case aliveErr != nil: // Even if the lease is said to be dead: what it ends is gone, or will be at the next renewal.
 		return classify(ctx, aliveErr)
 	}

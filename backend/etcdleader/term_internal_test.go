@@ -22,6 +22,21 @@ type forgetful struct {
 	pb.LeaseClient
 
 	forgets atomic.Bool
+	looked  chan struct{} // has a value when a read was answered
+	before  func()        // called before an answer that forgets; may be nil
+}
+
+func (f *forgetful) intercept(
+	ctx context.Context, method string, req, reply any, on *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption,
+) error {
+	err := call(ctx, method, req, reply, on, opts...)
+	if _, ok := req.(*pb.RangeRequest); ok {
+		select {
+		case f.looked <- struct{}{}:
+		default:
+		}
+	}
+	return err
 }
 
 func (f *forgetful) LeaseKeepAlive(
@@ -40,6 +55,9 @@ type forgetfulStream struct {
 func (s *forgetfulStream) Recv() (*pb.LeaseKeepAliveResponse, error) {
 	answer, err := s.Lease_LeaseKeepAliveClient.Recv()
 	if err == nil && s.server.forgets.Load() {
+		if s.server.before != nil {
+			s.server.before()
+		}
 		answer.TTL = 0
 	}
 	return answer, err
@@ -47,15 +65,17 @@ func (s *forgetfulStream) Recv() (*pb.LeaseKeepAliveResponse, error) {
 
 func startForgetful(t *testing.T) (*Backend, *forgetful) {
 	t.Helper()
+	f := &forgetful{looked: make(chan struct{}, 1)}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{testserver.Etcd(t).Addr()}, DialTimeout: patience, Logger: zap.NewNop(),
+		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(f.intercept)},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	b := New(client, &Options{Prefix: "leader-" + rand.Text() + "/"})
-	f := &forgetful{LeaseClient: clientv3.RetryLeaseClient(client)}
+	f.LeaseClient = clientv3.RetryLeaseClient(client)
 	b.leases = newPool(&lessor{client: f, alive: newKeepAliver(f)})
 	t.Cleanup(func() { _ = b.Close() })
 	return b, f
@@ -80,6 +100,24 @@ func TestTerm_Renew_IsLostOnlyWhenTheKeyIsGone(t *testing.T) {
 	}
 	if h, err := b.Inspect(t.Context(), "job"); err != nil || !h.Free() {
 		t.Errorf("after the release: %+v, %v", h, err)
+	}
+}
+
+func TestTerm_Renew_IsLostWhenAReleaseHasEndedTheLease(t *testing.T) {
+	b, f := startForgetful(t)
+	lease, err := b.TryAcquire(t.Context(), backend.Request{Key: "job", Token: rand.Text(), TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.before = func() {
+		<-f.looked // and found the key
+		if err := lease.Release(context.WithoutCancel(t.Context()), 0); err != nil {
+			t.Error(err)
+		}
+	}
+	f.forgets.Store(true)
+	if err := lease.Renew(t.Context(), time.Hour); !errors.Is(err, backend.ErrLost) {
+		t.Errorf("a renewal beside a release: %v, want ErrLost", err)
 	}
 }
 
