@@ -179,12 +179,15 @@ func TestPage_Stream_RefusesMoreViewersThanAllowed(t *testing.T) {
 type slowWriter struct {
 	http.ResponseWriter
 	writes int
+	begun  chan<- struct{} // closed by the first write
 	wait   <-chan struct{}
 }
 
 func (w *slowWriter) Write(b []byte) (int, error) {
 	if w.writes++; w.writes > 1 {
 		<-w.wait
+	} else {
+		close(w.begun)
 	}
 	return len(b), nil
 }
@@ -196,13 +199,13 @@ func TestPage_Stream_DropsASlowViewer(t *testing.T) {
 	p := newPage(t, d, &status.Options{Interval: time.Millisecond, MaxViewers: 2})
 	server := serve(t, p)
 	other := watch(t, server)
-	wait, done := make(chan struct{}), make(chan struct{})
+	begun, wait, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path+"/events", http.NoBody)
 	go func() {
 		defer close(done)
-		p.ServeHTTP(&slowWriter{ResponseWriter: httptest.NewRecorder(), wait: wait}, r)
+		p.ServeHTTP(&slowWriter{ResponseWriter: httptest.NewRecorder(), begun: begun, wait: wait}, r)
 	}()
-	eventually(t, "it watches", func() bool { return knock(t, p) == http.StatusServiceUnavailable })
+	<-begun
 	// Its place is free while it still hangs.
 	eventually(t, "it is dropped", func() bool { return knock(t, p) == http.StatusOK })
 	third := watch(t, server)
