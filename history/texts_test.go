@@ -13,7 +13,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/goleader/leader"
 	"github.com/goleader/leader/backend/local"
 	"github.com/goleader/leader/history"
 )
@@ -192,32 +191,4 @@ func TestNewSQL_RefusesBadArguments(t *testing.T) {
 	if _, err := history.NewSQL(nil, nil); err == nil {
 		t.Error("a nil handle is accepted")
 	}
-}
-
-func ExampleRecorder() {
-	memory := history.NewMemory(100)
-	recorder := history.NewRecorder(memory, nil)
-	elector, err := leader.New(local.New(), leader.WithHooks(recorder.Hooks()), leader.WithNodeID("node-a"))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	ctx := context.Background()
-	for _, action := range []leader.Action{
-		func(context.Context) error { return nil },
-		func(context.Context) error { return errors.New("disk full") },
-	} {
-		if _, err := elector.RunIfLeader(ctx, "backup", action); err != nil {
-			fmt.Println(err)
-		}
-	}
-	if err := recorder.Close(ctx); err != nil {
-		fmt.Println(err)
-	}
-	for _, r := range memory.Recent("backup", 10) {
-		fmt.Println(r.Name, r.Node, r.Status, r.Error)
-	}
-	// Output:
-	// backup node-a Failed disk full
-	// backup node-a Succeeded
 }
