@@ -199,7 +199,7 @@ func ExampleSingle_Watch() {
 	// leader: ""
 }
 
-// Up to two nodes crawl at a time.
+// Up to two nodes crawl at a time. Which slot a node gets is up to the store; this one gives the lowest.
 func ExampleNewGroup() {
 	store := local.New()
 	var leases []*leader.Lease

@@ -30,7 +30,8 @@
 //  8. Context. A call returns an error that wraps ctx's soon after ctx ends, or the driver says Limits.Blocking. A
 //     goroutine that outlives a call is owned by a Lease or by the backend and ends with Release or Close.
 //  9. No policy. No retries, sleeps, jitter, logs or counters. (A store's own optimistic conflict may be retried at
-//     once, at most three times, or that often for each slot; a Waiter may look at a cheap local sign every 20 ms.)
+//     once, at most three times, of a group a bounded number of times; a Waiter may look at a cheap local sign every
+//     20 ms.)
 //  10. Concurrency. All methods may be called concurrently, those of one Lease included.
 //  11. Keys come from the engine (see [SlotKey]); a driver for a poorer store maps them injectively, and foreign records
 //     beside ours are ignored, not misread.

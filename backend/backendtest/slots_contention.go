@@ -51,17 +51,26 @@ func slotsNeverExceedN(t *caseT) {
 	t.noSlot(a, "job", n)
 }
 
-// slotsFindAFreeOne has as many slots as contenders, so that whoever has none finds one free, though not always the same.
+// slotsFindAFreeOne has as many slots as contenders, so that whoever has none finds one free, though not always the same. A
+// look at all slots need not be of one instant, so that it may be outrun now and then.
 func slotsFindAFreeOne(t *caseT) {
 	a, b := t.slotPair()
-	const n, terms = 3, 40
+	const n, terms, looks = 3, 40, 3
 	t.together(n, func(i int) {
 		d := a
 		if i%2 == 1 {
 			d = b
 		}
 		for range terms {
-			t.release(t.takeSlot(d, t.request("job", t.long()), n).grant, 0)
+			req := t.request("job", t.long())
+			g, err := t.trySlot(d, req, n)
+			for look := 1; errors.Is(err, backend.ErrHeld) && look < looks; look++ {
+				g, err = t.trySlot(d, req, n)
+			}
+			if err != nil {
+				t.Fatalf("%d attempts at a free slot: %v", looks, err)
+			}
+			t.release(g.grant, 0)
 		}
 	})
 }

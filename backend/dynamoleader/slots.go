@@ -27,7 +27,7 @@ func (b *Backend) TryAcquireSlot(ctx context.Context, req backend.Request, n int
 		return nil, 0, err
 	}
 	defer b.attempts.exit(req.Token, a)
-	for range n + conflictRetries {
+	for range conflictRetries {
 		g, err := b.group(ctx, req.Key, n)
 		if err != nil {
 			return nil, 0, err

@@ -106,6 +106,43 @@ func TestBackend_WriteThatTheClientRepeats_IsOne(t *testing.T) {
 	}
 }
 
+// The write of a slot that the client repeats meets itself.
+func TestBackend_TryAcquireSlot_AWriteThatTheClientRepeatsIsOneSlot(t *testing.T) {
+	const n = 5
+	c := sharedCluster(t)
+	b, w := openWired(t, c)
+	for range n { // whose objects are there afterwards
+		if _, _, err := b.TryAcquireSlot(t.Context(), request("g", long), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range n {
+		h := inspect(t, b, backend.SlotKey("g", i))
+		if err := b.Break(t.Context(), backend.SlotKey("g", i), h.Fence); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var done atomic.Bool
+	w.after.set(func(request *http.Request) error {
+		if request.Method != http.MethodPut || !done.CompareAndSwap(false, true) {
+			return nil
+		}
+		said := answer(request, http.StatusInternalServerError, page("again"))
+		said.response.Header.Set("Retry-After", "0")
+		return said
+	})
+	lease, slot, err := b.TryAcquireSlot(t.Context(), request("g", long), n)
+	if err != nil || !done.Load() {
+		t.Fatalf("%v, repeated %t", err, done.Load())
+	}
+	for i := range n {
+		h := inspect(t, b, backend.SlotKey("g", i))
+		if i == slot && h.Fence != lease.Fence() || i != slot && !h.Free() {
+			t.Errorf("slot %d has %+v, and the lease is of slot %d", i, h, slot)
+		}
+	}
+}
+
 // A proxy that ends every watch at once must not make us open one after the other.
 func TestBackend_WatchThatEndsAtOnce_IsNotOpenedAgainAndAgain(t *testing.T) {
 	c := sharedCluster(t)

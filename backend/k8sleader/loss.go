@@ -29,7 +29,7 @@ type loss struct {
 
 // Lost returns a channel that is closed when the object shows another holder, is deleted or edited, or when the lease
 // has expired. It is watched from a moment after the first call on until Release. When a watch fails, the next one is
-// opened after the next renewal.
+// opened after the next renewal, or when the lease has expired.
 func (l *lease) Lost() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,10 +92,16 @@ func (s *loss) run(ctx context.Context) {
 	defer s.mu.Unlock()
 	s.cancel()
 	s.following = false
+	if !s.stopped {
+		s.timer.Reset(max(lossAfter, time.Until(s.lease.alive().end)))
+	}
 }
 
 // follow returns true when the lease is over, and an error when that cannot be told.
 func (s *loss) follow(ctx context.Context) (over bool, err error) {
+	if time.Until(s.lease.alive().end) <= 0 {
+		return true, nil
+	}
 	b, t := s.lease.backend, s.lease.term
 	f, err := b.follow(ctx, t.name)
 	if err != nil {

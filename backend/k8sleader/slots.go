@@ -30,7 +30,7 @@ func (b *Backend) TryAcquireSlot(ctx context.Context, req backend.Request, n int
 		return nil, 0, err
 	}
 	defer b.attempts.exit(req.Token, a)
-	for range n + conflictRetries {
+	for range conflictRetries {
 		g, err := b.group(ctx, req.Key, n)
 		if err != nil {
 			return nil, 0, err
@@ -76,21 +76,19 @@ func (b *Backend) group(ctx context.Context, key string, n int) (*group, error) 
 // takeSlot tries the free slots one by one. The lease is nil if others were faster: what was seen of the other slots may be
 // as old as what was seen of those.
 func (b *Backend) takeSlot(ctx context.Context, req backend.Request, g *group, a *attempt) (backend.Lease, int, error) {
-	for i, v := range g.slots {
-		switch {
-		case v.state == nil:
-		case v.tenure == held && v.token == req.Token:
-			a.slot = noSlot
-			l, err := b.repeat(ctx, slotRequest(req, i), v)
-			return l, i, err
-		case v.spent == req.Token:
-			return nil, 0, backend.ErrLost
-		}
-	}
 	start := rand.IntN(len(g.slots))
 	for {
-		i := g.choose(start, a.slot)
-		if i == noSlot {
+		// Before each try: an earlier attempt may have arrived meanwhile, or the token may have been spent.
+		i, err := g.find(req.Token)
+		if err != nil {
+			return nil, 0, err
+		}
+		if i != noSlot {
+			a.slot = noSlot
+			l, err := b.repeat(ctx, slotRequest(req, i), g.slots[i])
+			return l, i, err
+		}
+		if i = g.choose(start, a.slot); i == noSlot {
 			a.slot = noSlot
 			if g.outrun() {
 				return nil, 0, nil
@@ -115,6 +113,21 @@ func (b *Backend) takeSlot(ctx context.Context, req backend.Request, g *group, a
 			return nil, 0, err
 		}
 	}
+}
+
+// find returns the slot that the token has, noSlot if it has none, and ErrLost if it is spent.
+func (g *group) find(token string) (slot int, err error) {
+	slot = noSlot
+	for i, v := range g.slots {
+		switch {
+		case v.state == nil:
+		case v.spent == token:
+			return noSlot, backend.ErrLost
+		case v.tenure == held && v.token == token:
+			slot = i
+		}
+	}
+	return slot, nil
 }
 
 func slotRequest(req backend.Request, slot int) backend.Request {

@@ -61,7 +61,8 @@ func (b *Backend) admit(ctx context.Context, a wire.Applicant) (voter bool, err 
 }
 
 // visit makes sure that the applicant is who answers at its address. One that cannot be reached would count for the
-// quorum and be of no use to it, and a node that is there would be removed for one with a wrong address.
+// quorum and be of no use to it, and a node that is there would be removed for one with a wrong address. One that is
+// leaving may have applied before, and be dismissed already.
 func (b *Backend) visit(ctx context.Context, a wire.Applicant) error {
 	h, err := b.port.AskHello(ctx, a.Address)
 	if err != nil {
@@ -69,6 +70,9 @@ func (b *Backend) visit(ctx context.Context, a wire.Applicant) error {
 	}
 	if h.ID != a.ID {
 		return fmt.Errorf("another node answers at %s", a.Address)
+	}
+	if h.Left {
+		return fmt.Errorf("%s is leaving", a.Address)
 	}
 	return nil
 }
@@ -101,16 +105,14 @@ func (b *Backend) change(ctx context.Context, do func(timeout time.Duration) raf
 // Leave removes the node from its cluster, so that the others no longer count on it, and waits for that until ctx ends. A
 // raft leader hands its office over before. From its call on, the node answers nobody; it still has to be closed. A node
 // that has left and is opened again joins again. The last node cannot leave, and does nothing. One that has found no
-// cluster yet may be about to become a member, so that it waits for one too.
+// cluster yet may be about to become a member, so that it waits for one too; and the last one that has a vote waits for
+// those without.
 func (b *Backend) Leave(ctx context.Context) error {
 	if err := errors.Join(b.Check(), ctx.Err()); err != nil {
 		return err
 	}
 	b.left.Store(true)
-	if b.alone() {
-		return nil
-	}
-	for {
+	for !b.alone() {
 		news := b.changes.listen()
 		b.handOver(ctx)
 		err := b.remove(ctx, b.config.Advertise)
@@ -127,6 +129,7 @@ func (b *Backend) Leave(ctx context.Context) error {
 			return unavailable(ctx, err)
 		}
 	}
+	return nil
 }
 
 // Remove removes the node with an address of [Config].Peers, which is lost for good, from the cluster, so that it no

@@ -120,8 +120,12 @@ func (b *Backend) electorate() []raft.Server {
 // voters returns how many they are.
 func (b *Backend) voters() int { return len(b.electorate()) }
 
-// alone reports whether the node is all there is of its cluster. One that knows of no member has not read its log yet.
+// alone reports whether the node is all there is of its cluster, or of one that it would have founded. Another one that
+// knows of no member has not read its log yet.
 func (b *Backend) alone() bool {
 	servers := b.servers()
-	return len(servers) == 1 && servers[0] == b.self()
+	if len(servers) == 0 {
+		return len(b.config.Peers) == 1
+	}
+	return len(servers) == 1 && string(servers[0].ID) == b.stores.id // its address may have been another one
 }

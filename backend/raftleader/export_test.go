@@ -10,6 +10,7 @@ import (
 
 	"github.com/goleader/leader/backend"
 	"github.com/goleader/leader/backend/raftleader/internal/machine"
+	"github.com/goleader/leader/backend/raftleader/internal/wire"
 )
 
 // WithDial has the node connect by dial.
@@ -86,6 +87,12 @@ func (o Office) Now() int64 { return o.o.now() }
 
 // Confirm makes sure that nobody else was the raft leader.
 func (o Office) Confirm(ctx context.Context) error { return o.b.confirm(ctx, o.o) }
+
+// Admit has the node, as the raft leader, take one step towards making another one a member.
+func (b *Backend) Admit(ctx context.Context, id, address string) error {
+	_, err := b.admit(ctx, wire.Applicant{ID: id, Address: address})
+	return err
+}
 
 // HasNoEffect reports whether an error says that what was asked has no effect.
 func HasNoEffect(err error) bool { return isElsewhere(err) }

@@ -130,6 +130,8 @@ func (b *Backend) obstacle(hellos map[string]wire.Hello) string {
 		switch {
 		case address == b.config.Advertise && h.ID != b.stores.id:
 			return fmt.Sprintf("another node answers at %s, the address of this one", address)
+		case h.Left:
+			return address + " is leaving"
 		case !slices.Equal(h.Peers, b.config.Peers):
 			return fmt.Sprintf("%s has other peers than this node: %q, not %q", address, h.Peers, b.config.Peers)
 		}
@@ -270,7 +272,7 @@ func (b *Backend) noLeader() error {
 
 // Hello implements [wire.Handler].
 func (b handler) Hello() wire.Hello {
-	h := wire.Hello{ID: b.stores.id, Peers: b.config.Peers, Member: b.member()}
+	h := wire.Hello{ID: b.stores.id, Peers: b.config.Peers, Member: b.member(), Left: b.left.Load()}
 	if r := b.reign.Load(); r != nil {
 		h.Leader, h.At = r.id, cmp.Or(r.at, b.config.Advertise)
 	}

@@ -395,6 +395,26 @@ func TestBackend_Leave_RemovesTheNode(t *testing.T) {
 	}
 }
 
+// An application that comes after the dismissal must not make the node a member again.
+func TestBackend_Leave_IsNotUndoneByAnEarlierApplication(t *testing.T) {
+	c := startNodes(t, 3)
+	c.complete()
+	i := c.follower()
+	if err := settled(t, c.list[i].Leave); err != nil {
+		t.Fatal(err)
+	}
+	leader := c.list[c.leader()]
+	applied := leader.Admit(t.Context(), c.list[i].ID(), c.configs[i].Addr)
+	if applied == nil || ids(leader)[c.configs[i].Addr] != "" {
+		t.Errorf("the application of a node that has left: %v", applied)
+	}
+	for _, s := range leader.Raft().GetConfiguration().Configuration().Servers {
+		if string(s.Address) == c.configs[i].Addr {
+			t.Errorf("%+v is a member again", s)
+		}
+	}
+}
+
 func TestBackend_Leave_EndsWithTheNode(t *testing.T) {
 	c := startNodes(t, 3)
 	i := c.follower()
@@ -434,9 +454,46 @@ func TestBackend_Leave_WhoeverKnowsNoMembersYetIsNotTheLastNode(t *testing.T) {
 }
 
 func TestBackend_Leave_OfTheLastNodeDoesNothing(t *testing.T) {
-	c := startNodes(t, 1)
-	if err := c.list[0].Leave(t.Context()); err != nil {
+	for name, founded := range map[string]bool{"a cluster of one": true, "before it has founded it": false} {
+		c := newNodes(t, 1)
+		b := c.start(0)
+		if founded {
+			c.leader()
+		}
+		if err := b.Leave(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestBackend_Leave_OfTheLastNodeAtAnotherAddressDoesNothing(t *testing.T) {
+	c := newNodes(t, 1, durable(t))
+	c.start(0)
+	c.leader()
+	c.kill(0)
+	c.configs[0].Addr, c.configs[0].Peers = listenOnce(t), nil
+	b := c.start(0)
+	c.leader()
+	if err := b.Leave(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestBackend_Leave_OfTheLastTwoLeavesOne(t *testing.T) {
+	c := startNodes(t, 2)
+	left := make(chan error, 2)
+	for _, b := range c.list {
+		go func() { left <- settled(t, b.Leave) }()
+	}
+	for range 2 {
+		select {
+		case err := <-left:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(patience):
+			t.Fatal("a node does not get away")
+		}
 	}
 }
 

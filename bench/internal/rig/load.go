@@ -54,8 +54,9 @@ func holdMany(t testserver.TB, driver backend.Driver, n int, d time.Duration) (H
 			h.Lost++
 		}
 	}
+	err = releaseAll(ctx, leases)
 	h.Lost = max(h.Lost, int(lost.Load()))
-	return h, errors.Join(ctx.Err(), releaseAll(ctx, leases))
+	return h, errors.Join(ctx.Err(), err)
 }
 
 func acquireAll(ctx context.Context, elector leader.Elector, n int) ([]*leader.Lease, error) {

@@ -26,6 +26,7 @@ type Hello struct {
 	ID     string
 	Peers  []string // sorted
 	Member bool     // it has a log
+	Left   bool     // it is to be no member any more
 	Leader string   // the id of the raft leader, "" if it knows none
 	At     string   // the leader's address
 }
