@@ -183,6 +183,7 @@ func TestLease_IsNotForgottenWhileSomebodyWantsToBeToldOfItsEnd(t *testing.T) {
 	store := local.New()
 	e := electorOn(t, store)
 	told := make(chan struct{})
+	began := time.Now()
 	func() {
 		l, err := e.Acquire(t.Context(), "a", leader.WithLeaseTime(300*time.Millisecond), leader.WithMaxHold(time.Second))
 		if err != nil {
@@ -190,7 +191,6 @@ func TestLease_IsNotForgottenWhileSomebodyWantsToBeToldOfItsEnd(t *testing.T) {
 		}
 		context.AfterFunc(l.Context(), func() { close(told) })
 	}()
-	began := time.Now()
 	for over := false; !over; {
 		select {
 		case <-told:

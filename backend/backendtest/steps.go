@@ -130,12 +130,20 @@ func (t *caseT) refused(d backend.Driver, req backend.Request) backend.Holder {
 // store's own delay.
 func (t *caseT) taken(d backend.Driver, req backend.Request, notBefore time.Time) grant {
 	t.Helper()
+	return t.takenThough(d, req, notBefore, func(err error) bool { return errors.Is(err, backend.ErrHeld) })
+}
+
+// takenThough is taken with attempts that may fail.
+func (t *caseT) takenThough(
+	d backend.Driver, req backend.Request, notBefore time.Time, mayFail func(err error) bool,
+) grant {
+	t.Helper()
 	var g grant
 	within := max(0, time.Until(notBefore)) + t.grace()
 	t.eventually("TryAcquire("+strconv.Quote(req.Key)+") finds it free", within, func() bool {
 		var err error
 		g, err = t.try(d, req)
-		if err != nil && !errors.Is(err, backend.ErrHeld) {
+		if err != nil && !mayFail(err) {
 			t.Fatalf("TryAcquire(%q) by %s: %v, want success or ErrHeld", req.Key, req.Owner, err)
 		}
 		return err == nil
