@@ -38,6 +38,10 @@ type Config struct {
 	// need it. Those cases run alone.
 	Partition func(t testing.TB, i int) (heal func())
 
+	// PartitionsLeader says that Partition may cut off the store's own leader, so that the store is unavailable until the
+	// others follow another one.
+	PartitionsLeader bool
+
 	// Restart kills the store of the newest Open without warning and starts it again with what it had acknowledged.
 	// It may return before the store answers. Nil skips the cases that need it. Those cases run alone.
 	Restart func(t testing.TB)

@@ -14,7 +14,7 @@ const (
 	oracleContenders = 10 // goroutines of each elector
 
 	oracleName         = "workers"
-	defaultOraclePhase = 6 * time.Second
+	defaultOraclePhase = 7 * time.Second
 	shortOraclePhase   = 3 * time.Second
 )
 
@@ -34,7 +34,7 @@ type OracleConfig struct {
 	// TCP says that the address is a host and a port. The processes then reach the store through proxies, which freeze.
 	TCP bool
 
-	// Phase is for how long faults happen with each number of slots; 0 means 6 s. With -short it is never more than 3 s.
+	// Phase is for how long faults happen with each number of slots; 0 means 7 s. With -short it is never more than 3 s.
 	Phase time.Duration
 }
 

@@ -81,13 +81,8 @@
 // The client fails over to another endpoint when a connection breaks, but not while one is silent, unless
 // clientv3.Config has a DialKeepAliveTime: give it one if it has several endpoints.
 //
-// After a connection was lost, the client pauses between its tries to connect, 1 s, 1.6 s, 2.6 s and so on up to two
-// minutes, so that a lease of less than 10 s may be lost although the server was away for a moment only. With these
-// options it tries once a second at least:
-//
-//	pauses := backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
-//	connect := grpc.WithConnectParams(grpc.ConnectParams{Backoff: pauses, MinConnectTimeout: 5 * time.Second})
-//	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialOptions: []grpc.DialOption{connect}})
+// After a connection was lost, the client tries again after longer and longer pauses, in which leases of less than 10 s
+// may be lost. Give it [QuickReconnect].
 //
 // # Permissions
 //

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"github.com/goleader/leader"
 	"github.com/goleader/leader/backend/etcdleader"
@@ -22,6 +23,7 @@ func Example() {
 		Endpoints:         []string{etcdAddr},
 		DialTimeout:       5 * time.Second,
 		DialKeepAliveTime: 5 * time.Second, // to leave an endpoint that is silent
+		DialOptions:       []grpc.DialOption{etcdleader.QuickReconnect()},
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -11,8 +11,6 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
 
 	"github.com/goleader/leader/backend"
 	"github.com/goleader/leader/backend/backendtest/netfault"
@@ -49,10 +47,7 @@ func connectTo(t testing.TB, c clientv3.Config) *clientv3.Client {
 	t.Helper()
 	c.Logger = zap.NewNop() // it complains of each of many faults
 	c.DialTimeout = patience
-	c.DialOptions = append(c.DialOptions, grpc.WithConnectParams(grpc.ConnectParams{ // as the package comment advises
-		Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
-		MinConnectTimeout: 5 * time.Second,
-	}))
+	c.DialOptions = append(c.DialOptions, etcdleader.QuickReconnect())
 	client, err := clientv3.New(c)
 	if err != nil {
 		t.Fatal(err)

@@ -27,6 +27,6 @@ func TestGroup_Oracle_CountsAtMostNLeaders(t *testing.T) {
 			return dialAddress(t, addr+" "+rest)
 		},
 		TCP:   true,
-		Phase: 15 * time.Second, // a slot costs two requests of some milliseconds each
+		Phase: 20 * time.Second, // a slot costs two requests of some milliseconds each
 	})
 }

@@ -22,14 +22,16 @@ type store struct {
 func TestBackend_Conformance(t *testing.T) {
 	s := &store{durable: true}
 	backendtest.Run(t, backendtest.Config{
-		Open: s.open, Fidelity: backendtest.Real, Partition: s.partition, Restart: s.restart,
+		Open: s.open, Fidelity: backendtest.Real, Partition: s.partition, PartitionsLeader: true, Restart: s.restart,
 	})
 }
 
 func TestBackend_Conformance_InMemory(t *testing.T) {
 	t.Setenv("LEADER_MATRIX", "") // the matrix has the durable one
 	s := &store{}
-	backendtest.Run(t, backendtest.Config{Open: s.open, Fidelity: backendtest.Real, Partition: s.partition})
+	backendtest.Run(t, backendtest.Config{
+		Open: s.open, Fidelity: backendtest.Real, Partition: s.partition, PartitionsLeader: true,
+	})
 }
 
 func BenchmarkConformance(b *testing.B) {

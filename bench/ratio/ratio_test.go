@@ -120,12 +120,18 @@ func TestCommand_TakesLongFiguresByTheirNames(t *testing.T) {
 	if got := names(lines); got != "waiters1000_cpu_percent renew10k_lost" {
 		t.Errorf("got %s", got)
 	}
+	if got := lines[1]; got != "redis renew10k_lost 0 0 0" {
+		t.Errorf("got %s", got)
+	}
 }
 
 func TestCommand_HoldsManyLeasesOfEtcd(t *testing.T) {
 	needs(t, "etcd")
 	lines := quick(t, "-backend", "etcd", "-figures", "^renew2k_(lost|renewals)", "-renew", "100ms")
 	if got := names(lines); got != "renew2k_lost renew2k_renewals_per_s" {
+		t.Errorf("got %s", got)
+	}
+	if got := lines[0]; got != "etcd renew2k_lost 0 0 0" {
 		t.Errorf("got %s", got)
 	}
 }

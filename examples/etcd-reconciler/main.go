@@ -15,6 +15,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	"github.com/goleader/leader"
 	"github.com/goleader/leader/backend/etcdleader"
@@ -82,6 +83,7 @@ func connect(address string) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{
 		Endpoints: []string{u.Scheme + "://" + u.Host}, Username: u.User.Username(), Password: password,
 		DialKeepAliveTime: 5 * time.Second, Logger: zap.NewNop(),
+		DialOptions: []grpc.DialOption{etcdleader.QuickReconnect()}, // the lease is a short one
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
 
 	"github.com/goleader/leader/backend/etcdleader"
 )
@@ -27,12 +26,7 @@ func openEtcd(_ context.Context, l *Location, _ Options) (*Store, error) {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: l.addresses("2379"), Username: l.User, Password: l.Password, TLS: secure,
 		DialKeepAliveTime: 5 * time.Second, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
-		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{ // so that a short cut loses no lease
-			Backoff: backoff.Config{
-				BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second,
-			},
-			MinConnectTimeout: 5 * time.Second,
-		})},
+		DialOptions: []grpc.DialOption{etcdleader.QuickReconnect()},
 	})
 	if err != nil {
 		return nil, err
