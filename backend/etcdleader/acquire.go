@@ -109,35 +109,37 @@ func (c *candidacy) once(
 
 // try takes the key if it is free.
 func (c *candidacy) try(ctx context.Context, place string) (*term, error) {
-	answer, err := c.client.Txn(untold(ctx)).If(isFree(place)).Then(c.put(place)).Else(clientv3.OpGet(place)).Commit()
+	key := c.key(place)
+	look := clientv3.OpGet(place, clientv3.WithPrefix())
+	answer, err := c.client.Txn(untold(ctx)).If(isFree(place)).Then(c.put(key)).Else(look).Commit()
 	if err != nil {
 		return nil, err
 	}
 	if answer.Succeeded {
-		return c.won(ctx, place, answer.Header.Revision, answer.Header.Revision)
+		return c.won(ctx, key, answer.Header.Revision, answer.Header.Revision)
 	}
-	kvs := answer.Responses[0].GetResponseRange().Kvs
-	if len(kvs) == 0 {
-		return nil, errRetry
-	}
-	return c.lost(ctx, kvs[0])
+	return c.lost(ctx, answer.Responses[0].GetResponseRange().Kvs)
 }
 
-// lost looks at who has the key. It may be an earlier attempt with the same token.
-func (c *candidacy) lost(ctx context.Context, kv *mvccpb.KeyValue) (*term, error) {
-	r, err := decode(kv)
-	switch {
-	case err != nil:
-		return nil, err
-	case r.Token == c.req.Token:
-		return c.adopt(ctx, kv, r)
-	case isStray(kv):
-		if err := c.clear(ctx, kv); err != nil {
+// lost looks at who is at a place. It may be an earlier attempt with the same token.
+func (c *candidacy) lost(ctx context.Context, kvs []*mvccpb.KeyValue) (*term, error) {
+	held := errRetry
+	for _, kv := range kvs {
+		r, err := decode(kv)
+		switch {
+		case err != nil:
 			return nil, err
+		case r.Token == c.req.Token:
+			return c.adopt(ctx, kv, r)
+		case !isStray(kv):
+			held = &backend.HeldError{Holder: r.holder(kv)}
+		default:
+			if err := c.clear(ctx, kv); err != nil {
+				return nil, err
+			}
 		}
-		return nil, errRetry
 	}
-	return nil, &backend.HeldError{Holder: r.holder(kv)}
+	return nil, held
 }
 
 // clear deletes a stray record, unless it has changed meanwhile.
@@ -150,9 +152,9 @@ func (c *candidacy) clear(ctx context.Context, kv *mvccpb.KeyValue) error {
 // adopt moves the key of an earlier attempt under the lease of this one. The earlier lease must not be kept alive,
 // because the earlier attempt may still be delivered once more.
 func (c *candidacy) adopt(ctx context.Context, kv *mvccpb.KeyValue, r record) (*term, error) {
-	place := string(kv.Key)
-	unchanged := clientv3.Compare(clientv3.ModRevision(place), "=", kv.ModRevision)
-	move := clientv3.OpPut(place, string(kv.Value), clientv3.WithLease(clientv3.LeaseID(c.pooled.id)))
+	key := string(kv.Key)
+	unchanged := clientv3.Compare(clientv3.ModRevision(key), "=", kv.ModRevision)
+	move := clientv3.OpPut(key, string(kv.Value), clientv3.WithLease(clientv3.LeaseID(c.pooled.id)))
 	answer, err := c.client.Txn(ctx).If(unchanged).Then(move).Commit()
 	switch {
 	case err != nil:
@@ -161,33 +163,38 @@ func (c *candidacy) adopt(ctx context.Context, kv *mvccpb.KeyValue, r record) (*
 		return nil, errRetry
 	}
 	c.record = r
-	return c.won(ctx, place, kv.CreateRevision, answer.Header.Revision)
+	return c.won(ctx, key, kv.CreateRevision, answer.Header.Revision)
 }
 
 // won makes a term of the key, whose lease has to last for the TTL from the start of the attempt on.
-func (c *candidacy) won(ctx context.Context, place string, fence, revision int64) (*term, error) {
+func (c *candidacy) won(ctx context.Context, key string, fence, revision int64) (*term, error) {
 	switch err := c.leases.freshen(ctx, c.pooled, c.sent, c.req.TTL); {
 	case isDead(err):
 		return nil, errUnkept // Not to be tried again before the lease is revoked: the token could get two slots.
 	case err != nil:
 		return nil, err
 	}
+	place := placeOf(key)
 	t := &term{
-		backend: c.Backend, attempt: c.turn, place: place, fence: fence, record: c.record,
-		revision: revision, pooled: c.pooled, lost: make(chan struct{}),
+		backend: c.Backend, attempt: c.turn, place: place, key: key, fence: fence, record: c.record,
+		revision: revision, pooled: c.pooled, byName: key[len(place):] == c.pooled.name, lost: make(chan struct{}),
 	}
 	ctx = context.WithoutCancel(ctx)
 	t.follow = func() { c.notices.join(ctx, place, t) }
 	return t, nil
 }
 
+// key is that of the lease from the pool at a place.
+func (c *candidacy) key(place string) string { return place + c.pooled.name }
+
 // put writes the record under the lease.
-func (c *candidacy) put(place string) clientv3.Op {
-	return clientv3.OpPut(place, c.value, clientv3.WithLease(clientv3.LeaseID(c.pooled.id)))
+func (c *candidacy) put(key string) clientv3.Op {
+	return clientv3.OpPut(key, c.value, clientv3.WithLease(clientv3.LeaseID(c.pooled.id)))
 }
 
+// isFree is true of a place without a key.
 func isFree(place string) clientv3.Cmp {
-	return clientv3.Compare(clientv3.CreateRevision(place), "=", 0)
+	return clientv3.Compare(clientv3.CreateRevision(place), "=", 0).WithPrefix()
 }
 
 // untold is ctx with a deadline that the server is not told. The request ends here all the same, and the server bounds

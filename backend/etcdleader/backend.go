@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -23,6 +24,9 @@ const (
 	// late is the sum of what an end may come late by: the slack and the rounding of a TTL, the server's own minimum of
 	// 2 s, and its search for expired leases twice a second.
 	late = 3 * time.Second
+
+	// idMark is between a key of the engine and the id of a lease of etcd.
+	idMark = "\t"
 
 	// conflicts is how often a request is made that the store's own optimistic comparison refuses.
 	conflicts = 3
@@ -110,8 +114,12 @@ func (b *Backend) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// place is where the record of a key of the engine is kept.
-func (b *Backend) place(key string) string { return b.prefix + key }
+// place is what the key of a lease begins with, before the id of the lease of etcd below it. The mark that it ends with
+// is in no key of the engine, so that no place begins with another one.
+func (b *Backend) place(key string) string { return b.prefix + key + idMark }
+
+// placeOf is the place of a key of a lease; "" for any other key.
+func placeOf(key string) string { return key[:strings.Index(key, idMark)+len(idMark)] }
 
 func checkPrefix(prefix string) error {
 	switch {

@@ -83,35 +83,34 @@ func (s *store) partition(_ testing.TB, i int) (heal func()) {
 func (s *store) corrupt(t testing.TB, key string, how backendtest.Damage) {
 	t.Helper()
 	s.mu.Lock()
-	place := s.prefix + key
+	place := s.prefix + key + "\t"
 	s.mu.Unlock()
+	key, value := s.at(t, place)
 	var err error
 	switch how {
 	case backendtest.Deleted:
-		_, err = s.client.Delete(t.Context(), place)
+		_, err = s.client.Delete(t.Context(), key)
 	case backendtest.Garbled:
-		_, err = s.client.Put(t.Context(), place, "many")
+		_, err = s.client.Put(t.Context(), key, "many")
 	case backendtest.WrongType:
 		t.Skip("a value of etcd has no type")
 	case backendtest.NewerMajor:
-		err = s.raise(t, place)
+		_, err = s.client.Put(t.Context(), key, strings.Replace(value, `"format":1`, `"format":2`, 1))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// raise makes the record at a place one of format 2.
-func (s *store) raise(t testing.TB, place string) error {
+// at is the key at a place and its value, or what they could be.
+func (s *store) at(t testing.TB, place string) (key, value string) {
 	t.Helper()
-	answer, err := s.client.Get(t.Context(), place)
+	answer, err := s.client.Get(t.Context(), place, clientv3.WithPrefix())
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
-	value := `{"format":1}`
-	if len(answer.Kvs) > 0 {
-		value = string(answer.Kvs[0].Value)
+	if len(answer.Kvs) == 0 {
+		return place + "1a2b3c", `{"format":1}`
 	}
-	_, err = s.client.Put(t.Context(), place, strings.Replace(value, `"format":1`, `"format":2`, 1))
-	return err
+	return string(answer.Kvs[0].Key), string(answer.Kvs[0].Value)
 }

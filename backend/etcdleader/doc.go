@@ -8,20 +8,25 @@
 //
 // # Algorithm
 //
-// Each lease is one key under a lease of etcd, which deletes it when nobody keeps it alive:
+// Each lease is one key under a lease of etcd, which deletes it when nobody keeps it alive. After the name, a tab and the
+// id of that lease follow:
 //
-//	$ etcdctl get leader/nightly
-//	leader/nightly
+//	$ etcdctl get --prefix leader/nightly
+//	leader/nightly	694d9a0c3e5f7b21
 //	{"format":1,"token":"5SVUAXKIH2V3G…","owner":"web-1:4711:k3s9","since":1764428983123456,"metadata":{"zone":"a"}}
 //
-// An acquisition is one transaction: the key is created if it does not exist, else the holder is read. A release deletes
-// it in one transaction if it is still as the holder left it. A renewal is a keep-alive, and beside it a read of the key,
-// for which the servers need a quorum. Only a key that is gone is a loss. An attempt is refused without a new revision,
-// but costs the servers an entry of their log.
+// An acquisition is one transaction: the key is created if there is none with the name and the tab, else the holder is
+// read. A release deletes the key, which is nobody else's: what it would compare is in the name. A renewal is a
+// keep-alive, and beside it a read of the key, for which the servers need a quorum. Only a key that is gone is a loss. An
+// attempt is refused without a new revision, but costs the servers an entry of their log.
 //
-// What is stored under the key by somebody else is not touched: an attempt then fails with an error of kind
-// Misconfigured. A record of ours that is under no lease, as a copy of the store or an edit leaves it, is nobody's and is
-// replaced.
+// What somebody else stores where the keys of a lease are, after the name and the tab, is not touched: an attempt then
+// fails with an error of kind Misconfigured. A record of ours that is under no lease, as a copy of the store or an edit
+// leaves it, is nobody's and is deleted.
+//
+// Each lease of etcd that has held a name leaves a deleted key in the store's history, and an attempt passes over all of
+// them until the history is compacted. Let etcd do that (auto-compaction-retention), as its quota demands anyway.
+// [Backend.Advise] warns of a store that never was.
 //
 // Leases of etcd come from a pool, by their TTL. Each holds one key at a time. It goes back after a release that the
 // server confirmed; after any request whose outcome is unknown it is revoked in the background instead, never used or
@@ -32,7 +37,7 @@
 //
 // # Groups
 //
-// The slots of a group are leases with keys of their own, as leader/nightly#0. One transaction takes the first free one
+// The slots of a group are leases of their own, with names such as nightly#0. One transaction takes the first free one
 // of up to 16 slots in random order; in larger groups a second one may be needed. An attempt at a full group is not told
 // which lease ends first, only which came first.
 //

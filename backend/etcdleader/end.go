@@ -58,21 +58,13 @@ func (b *Backend) Break(ctx context.Context, key string, fence uint64) error {
 func (b *Backend) endIf(
 	ctx context.Context, key string, isMeant func(kv *mvccpb.KeyValue, r record) bool,
 ) (ended bool, err error) {
-	place := b.place(key)
 	for range conflicts {
-		kv, err := b.get(ctx, place)
+		kv, err := b.find(ctx, key, isMeant)
 		if err != nil || kv == nil {
 			return false, err
 		}
-		r, err := decode(kv)
-		if err != nil {
-			return false, err
-		}
-		if !isMeant(kv, r) {
-			return false, nil
-		}
-		unchanged := clientv3.Compare(clientv3.ModRevision(place), "=", kv.ModRevision)
-		answer, err := b.client.Txn(ctx).If(unchanged).Then(clientv3.OpDelete(place)).Commit()
+		unchanged := clientv3.Compare(clientv3.ModRevision(string(kv.Key)), "=", kv.ModRevision)
+		answer, err := b.client.Txn(ctx).If(unchanged).Then(clientv3.OpDelete(string(kv.Key))).Commit()
 		switch {
 		case err != nil:
 			return false, classify(ctx, err)
@@ -83,14 +75,31 @@ func (b *Backend) endIf(
 	return false, backend.WithKind(errRetry, backend.Unavailable)
 }
 
-// get reads a key; nil means that it is free.
-func (b *Backend) get(ctx context.Context, place string) (*mvccpb.KeyValue, error) {
-	answer, err := b.client.Get(ctx, place)
+// find reads the key whose record is the one that is meant; nil means that there is none.
+func (b *Backend) find(
+	ctx context.Context, key string, isMeant func(kv *mvccpb.KeyValue, r record) bool,
+) (*mvccpb.KeyValue, error) {
+	kvs, err := b.read(ctx, b.place(key))
+	if err != nil {
+		return nil, err
+	}
+	for _, kv := range kvs {
+		r, err := decode(kv)
+		if err != nil {
+			return nil, err
+		}
+		if isMeant(kv, r) {
+			return kv, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // There need not be one.
+}
+
+// read reads what is at a place.
+func (b *Backend) read(ctx context.Context, place string) ([]*mvccpb.KeyValue, error) {
+	answer, err := b.client.Get(ctx, place, clientv3.WithPrefix())
 	if err != nil {
 		return nil, classify(ctx, err)
 	}
-	if len(answer.Kvs) == 0 {
-		return nil, nil //nolint:nilnil // A free key is no error.
-	}
-	return answer.Kvs[0], nil
+	return answer.Kvs, nil
 }

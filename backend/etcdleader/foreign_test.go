@@ -3,8 +3,10 @@ package etcdleader_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
@@ -78,19 +80,16 @@ func TestBackend_RecordsWithoutALease_AreNobodys(t *testing.T) {
 	req := request("job", long)
 	lease := win(t, b, req)
 	lost := lease.(backend.LossNotifier).Lost()
-	record, err := client.Get(t.Context(), b.Place("job"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	record := keyAt(t, client, b.Place("job"))
 	wait := await(t.Context(), b, "job", holder(t, b, "job").Seen)
 	waiting(t, wait)
 	stray := func(key string) {
 		t.Helper()
-		if _, err := client.Put(t.Context(), b.Place(key), string(record.Kvs[0].Value)); err != nil {
+		if _, err := client.Put(t.Context(), key, string(record.Value)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	stray("job") // as a copy leaves it
+	stray(string(record.Key)) // as a copy leaves it
 	closed(t, "the lease without one below it", lost)
 	woken(t, "its end", wait)
 	if h := inspect(t, b, "job"); !h.Free() {
@@ -105,13 +104,50 @@ func TestBackend_RecordsWithoutALease_AreNobodys(t *testing.T) {
 
 	const n = 3
 	for slot := range n {
-		stray(backend.SlotKey("group", slot))
+		stray(b.Place(backend.SlotKey("group", slot)) + "\tcopy")
 	}
 	for range n {
 		takeSlot(t, b, request("group", long), n)
 	}
 	if _, _, err := b.TryAcquireSlot(t.Context(), request("group", long), n); !errors.Is(err, backend.ErrHeld) {
 		t.Errorf("one more of %d slots: %v", n, err)
+	}
+}
+
+// What a stranger puts beside the key of a lease, at its own place, refuses the next and takes nothing from who leads.
+func TestBackend_ForeignKeyAtThePlace_IsNoLoss(t *testing.T) {
+	b, client := start(t)
+	lease := win(t, b, request("job", long))
+	lost := lease.(backend.LossNotifier).Lost()
+	wait := await(t.Context(), b, "job", holder(t, b, "job").Seen)
+	waiting(t, wait)
+	time.Sleep(2 * etcdleader.WatchAfter)
+	for _, name := range []string{"", "0", "~"} { // before and after ours
+		if _, err := client.Put(t.Context(), b.Place("job")+"\t"+name, "none of ours"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.TryAcquire(t.Context(), request("job", long)); backend.KindOf(err) != backend.Misconfigured &&
+			!errors.Is(err, backend.ErrHeld) {
+			t.Errorf("an attempt beside %q: %v", name, err)
+		}
+		if h := inspect(t, b, "job"); h.Fence != lease.Fence() {
+			t.Errorf("the holder beside %q is %+v", name, h)
+		}
+		if _, err := client.Delete(t.Context(), b.Place("job")+"\t"+name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waiting(t, wait)
+	select {
+	case <-lost:
+		t.Error("the lease is lost")
+	default:
+	}
+	renew(t, lease)
+	release(t, lease, 0)
+	woken(t, "the release", wait)
+	if left := keys(t, client, b.Place("")); len(left) != 0 {
+		t.Errorf("keys %q are left", left)
 	}
 }
 
@@ -140,8 +176,9 @@ func TestBackend_Prefix_SeparatesBackends(t *testing.T) {
 func TestNew_UsesThePrefixThatIsDocumented(t *testing.T) {
 	client := connect(t, ownServer(t))
 	win(t, open(t, client, nil), request("nightly", long))
-	if got := keys(t, client, "leader/"); !slices.Equal(got, []string{"nightly"}) {
-		t.Errorf("keys %q", got)
+	want := fmt.Sprintf("nightly\t%x", leaseOf(t, client, "leader/nightly"))
+	if got := keys(t, client, "leader/"); !slices.Equal(got, []string{want}) {
+		t.Errorf("keys %q, want %q", got, want)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
@@ -241,12 +242,18 @@ func leases(t testing.TB, client *clientv3.Client) []clientv3.LeaseID {
 	return list
 }
 
-// leaseOf is the lease that a key is under.
+// leaseOf is the lease that the one key at a place is under.
 func leaseOf(t testing.TB, client *clientv3.Client, place string) clientv3.LeaseID {
 	t.Helper()
-	answer, err := client.Get(t.Context(), place)
+	return clientv3.LeaseID(keyAt(t, client, place).Lease)
+}
+
+// keyAt is the one key at a place.
+func keyAt(t testing.TB, client *clientv3.Client, place string) *mvccpb.KeyValue {
+	t.Helper()
+	answer, err := client.Get(t.Context(), place+"\t", clientv3.WithPrefix())
 	if err != nil || len(answer.Kvs) != 1 {
-		t.Fatalf("Get(%q): %v, %v", place, answer, err)
+		t.Fatalf("what is at %q: %v, %v", place, answer, err)
 	}
-	return clientv3.LeaseID(answer.Kvs[0].Lease)
+	return answer.Kvs[0]
 }

@@ -20,10 +20,11 @@ func (b *Backend) Inspect(ctx context.Context, key string) (backend.Holder, erro
 	if err := b.ready(ctx); err != nil {
 		return backend.Holder{}, err
 	}
-	kv, err := b.get(ctx, b.place(key))
+	kvs, err := b.read(ctx, b.place(key))
 	if err != nil {
 		return backend.Holder{}, err
 	}
+	kv := leading(kvs)
 	h, err := holderOf(kv)
 	if err != nil || h.Free() {
 		return h, err
@@ -49,10 +50,10 @@ func (b *Backend) remaining(ctx context.Context, id clientv3.LeaseID) (time.Dura
 // no record of ours is passed over. An expired lease has no key, so that all adds only those that are kept.
 func (b *Backend) List(ctx context.Context, prefix string, all bool) iter.Seq2[backend.Entry, error] {
 	return func(yield func(backend.Entry, error) bool) {
-		err := b.eachKey(ctx, b.place(prefix), func(kv *mvccpb.KeyValue) bool {
-			key := strings.TrimPrefix(string(kv.Key), b.prefix)
+		err := b.eachKey(ctx, b.prefix+prefix, func(kv *mvccpb.KeyValue) bool {
+			key, _, isLease := strings.Cut(strings.TrimPrefix(string(kv.Key), b.prefix), idMark)
 			r, err := decode(kv)
-			if err != nil || isStray(kv) || strings.Contains(key, "!") || r.Kept && !all {
+			if !isLease || err != nil || isStray(kv) || r.Kept && !all {
 				return true
 			}
 			return yield(backend.Entry{Key: key, Holder: r.holder(kv)}, nil)

@@ -36,14 +36,12 @@ func TestBackend_Loss_IsToldAtOnceAndSomebodyLeadsAgain(t *testing.T) {
 				return err
 			},
 			"deleted key": func(client *clientv3.Client, place string) error {
-				_, err := client.Delete(t.Context(), place)
+				_, err := client.Delete(t.Context(), string(keyAt(t, client, place).Key))
 				return err
 			},
 			"key of another": func(client *clientv3.Client, place string) error {
-				_, err := client.Txn(t.Context()).Then(clientv3.OpDelete(place)).Commit()
-				if err == nil {
-					_, err = client.Put(t.Context(), place, "none of ours")
-				}
+				remove := clientv3.OpDelete(string(keyAt(t, client, place).Key))
+				_, err := client.Txn(t.Context()).Then(remove, clientv3.OpPut(place+"\tanother", "none of ours")).Commit()
 				return err
 			},
 		} {
@@ -63,7 +61,7 @@ func TestBackend_Loss_IsToldAtOnceAndSomebodyLeadsAgain(t *testing.T) {
 					t.Errorf("cause %v, want ErrLeaseLost", cause)
 				}
 				if what == "key of another" {
-					if _, err := client.Delete(t.Context(), place); err != nil {
+					if _, err := client.Delete(t.Context(), place+"\tanother"); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -226,4 +224,20 @@ func TestBackend_Repeat_ByAnotherClientMovesTheKeyUnderItsLease(t *testing.T) {
 	eventually(t, "the earlier lease is revoked", func() bool { return !slices.Contains(leases(t, client), old) })
 	renew(t, again)
 	release(t, again, 0)
+}
+
+// The name of a key that was moved is not the holder's own, and may be another's by the time of the release.
+func TestBackend_Release_OfAMovedKeyEndsNoOther(t *testing.T) {
+	b, client := start(t)
+	other := open(t, client, &etcdleader.Options{Prefix: b.Place("")})
+	req := request("job", long)
+	first := win(t, b, req)
+	again := win(t, other, req)
+	release(t, first, 0) // the token's
+	next := win(t, b, request("job", long))
+	release(t, again, 0)
+	renew(t, next)
+	if h := inspect(t, b, "job"); h.Fence != next.Fence() {
+		t.Errorf("the holder is %+v, want fence %d", h, next.Fence())
+	}
 }

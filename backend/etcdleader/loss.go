@@ -50,7 +50,7 @@ func (t *term) see(ctx context.Context, s sight, err error) {
 		t.watching = false
 	}
 	// What is older than the term, as a watch that was there before may show at first, says nothing of it.
-	gone := err == nil && !t.releasing && s.revision >= t.fence && !s.isHeldSince(t.fence)
+	gone := err == nil && t.releases == 0 && s.revision >= t.fence && !s.isHeldSince(t.fence)
 	t.mu.Unlock()
 	if gone {
 		t.lose(ctx)

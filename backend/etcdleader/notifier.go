@@ -20,10 +20,10 @@ const linger = 10 * time.Second
 
 var errWatchEnded = backend.WithKind(errors.New("the watch has ended"), backend.Unavailable)
 
-// sight is the state of a key.
+// sight is the state of a place.
 type sight struct {
 	revision int64            // of the store, when it was so
-	kv       *mvccpb.KeyValue // nil if the key is free
+	kv       *mvccpb.KeyValue // that counts; nil if there is none
 	kept     bool
 }
 
@@ -36,18 +36,18 @@ func newSight(revision int64, kv *mvccpb.KeyValue) sight {
 	return s
 }
 
-// isHeldSince reports whether the key has the holder with this fence.
+// isHeldSince reports whether the place has the holder with this fence.
 func (s sight) isHeldSince(fence int64) bool {
 	return s.kv != nil && s.kv.CreateRevision == fence && !s.kept && !isStray(s.kv)
 }
 
-// subscriber is told the state of a key now and after each change, or why the watch has ended, after which it is told
+// subscriber is told the state of a place now and after each change, or why the watch has ended, after which it is told
 // nothing any more. It must not block. It may be told an old state after a newer one.
 type subscriber interface {
 	see(ctx context.Context, s sight, err error)
 }
 
-// notifier lets many share the watch of a key: those who wait for it, those who look on, and who holds it. The client
+// notifier lets many share the watch of a place: those who wait for it, those who look on, and who holds it. The client
 // sends all watches over one stream.
 type notifier struct {
 	client *clientv3.Client
@@ -59,7 +59,7 @@ type notifier struct {
 	running sync.WaitGroup
 }
 
-// topic is a key that is watched. Its fields are guarded by the notifier's mutex.
+// topic is a place that is watched. Its fields are guarded by the notifier's mutex.
 type topic struct {
 	place       string
 	cancel      context.CancelFunc
@@ -73,7 +73,7 @@ func newNotifier(client *clientv3.Client) *notifier {
 	return &notifier{client: client, topics: map[string]*topic{}}
 }
 
-// join begins to tell s about a key. It does not wait.
+// join begins to tell s about a place. It does not wait.
 func (n *notifier) join(ctx context.Context, place string, s subscriber) {
 	n.mu.Lock()
 	if n.closed {
@@ -124,7 +124,8 @@ func (n *notifier) start(ctx context.Context, place string) *topic {
 // follow watches from now on, and then looks once: what has changed before the watch is in the look, and what changes
 // after it in the watch. A watch from an earlier revision is served on a slow tick.
 func (n *notifier) follow(ctx context.Context, t *topic) error {
-	for answer := range n.client.Watch(clientv3.WithRequireLeader(ctx), t.place, clientv3.WithCreatedNotify()) {
+	opts := []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithCreatedNotify()}
+	for answer := range n.client.Watch(clientv3.WithRequireLeader(ctx), t.place, opts...) {
 		if err := answer.Err(); err != nil {
 			return watchError(err)
 		}
@@ -134,14 +135,26 @@ func (n *notifier) follow(ctx context.Context, t *topic) error {
 			}
 		}
 		for _, e := range answer.Events {
-			kv := e.Kv
-			if e.Type == clientv3.EventTypeDelete {
-				kv = nil
+			if s, ok := t.after(e); ok {
+				n.tell(ctx, t, s)
 			}
-			n.tell(ctx, t, newSight(e.Kv.ModRevision, kv))
 		}
 	}
 	return errWatchEnded
+}
+
+// after is the state after an event; ok is false where that changes nothing, because it is of another key than the one
+// that counts. Only the goroutine of the topic may ask.
+func (t *topic) after(e *clientv3.Event) (s sight, ok bool) {
+	is, was := e.Kv, t.latest.kv
+	if e.Type == clientv3.EventTypeDelete {
+		is = nil
+	}
+	isOther := was != nil && string(was.Key) != string(e.Kv.Key)
+	if isOther && (is == nil || isLive(was)) {
+		return sight{}, false
+	}
+	return newSight(e.Kv.ModRevision, is), true
 }
 
 // watchError finds the server's error in the text to which a watch reduces it.
@@ -159,15 +172,11 @@ func watchError(err error) error {
 }
 
 func (n *notifier) look(ctx context.Context, t *topic) error {
-	answer, err := n.client.Get(ctx, t.place)
+	answer, err := n.client.Get(ctx, t.place, clientv3.WithPrefix())
 	if err != nil {
 		return err
 	}
-	var kv *mvccpb.KeyValue
-	if len(answer.Kvs) > 0 {
-		kv = answer.Kvs[0]
-	}
-	n.tell(ctx, t, newSight(answer.Header.Revision, kv))
+	n.tell(ctx, t, newSight(answer.Header.Revision, leading(answer.Kvs)))
 	return nil
 }
 

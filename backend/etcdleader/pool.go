@@ -3,6 +3,7 @@ package etcdleader
 import (
 	"context"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -19,6 +20,7 @@ const (
 // pooled is a lease of etcd, which holds one key at a time.
 type pooled struct {
 	id      int64
+	name    string        // what its keys end with
 	seconds int64         // the TTL that was asked for
 	ttl     time.Duration // the one that the server gave
 
@@ -26,7 +28,7 @@ type pooled struct {
 	kept       time.Time // when the newest answered grant or keep-alive was sent
 	idle       time.Time // since when it is in the pool
 	unanswered int       // keep-alives
-	tainted    bool      // a keep-alive was not answered
+	tainted    bool      // some request was not answered, or two releases were under way
 }
 
 // lasts reports whether the lease lasts, from the given instant on, for d. A clock that stood still while the machine
@@ -72,7 +74,10 @@ func (k *pool) takeNew(ctx context.Context, ttl time.Duration) (*pooled, error) 
 
 // grantNew makes a lease that is in no pool.
 func (k *pool) grantNew(ctx context.Context, want int64) (*pooled, error) {
-	p := &pooled{id: newLeaseID(), seconds: want, ttl: time.Duration(want) * time.Second, kept: time.Now()}
+	id := newLeaseID()
+	p := &pooled{
+		id: id, name: strconv.FormatInt(id, 16), seconds: want, ttl: time.Duration(want) * time.Second, kept: time.Now(),
+	}
 	ttl, err := k.grant(ctx, p.id, want)
 	if err != nil {
 		// It has no key, so that it is enough to wait for a grant that is on its way.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -67,6 +68,24 @@ func decode(kv *mvccpb.KeyValue) (record, error) {
 // isStray reports whether a record is under no lease, as a copy of the store or an edit leaves it. It is nobody's, and
 // nothing would ever end it.
 func isStray(kv *mvccpb.KeyValue) bool { return kv.Lease == 0 }
+
+// isLive reports whether a key has the record of a lease, or of one that is kept.
+func isLive(kv *mvccpb.KeyValue) bool {
+	_, err := decode(kv)
+	return err == nil && !isStray(kv)
+}
+
+// leading is which of the keys at a place counts: the one that is live, of which there is one at most, or else the first;
+// nil if there is none.
+func leading(kvs []*mvccpb.KeyValue) *mvccpb.KeyValue {
+	if i := slices.IndexFunc(kvs, isLive); i >= 0 {
+		return kvs[i]
+	}
+	if len(kvs) > 0 {
+		return kvs[0]
+	}
+	return nil
+}
 
 // holder is who has a key. What remains is not known without another request.
 func (r record) holder(kv *mvccpb.KeyValue) backend.Holder {

@@ -157,11 +157,14 @@ func TestAdvice_WarnsOfOldClustersAndAlarms(t *testing.T) {
 		{"3.8.0-alpha.0", 3, false},
 		{"unheard of", 3, false},
 	} {
-		if list := advice(row.version, row.members, nil); (len(list) > 0) != row.want {
+		if list := advice(row.version, row.members, longHistory, nil); (len(list) > 0) != row.want {
 			t.Errorf("%+v: %q", row, list)
 		}
 	}
-	if list := advice("3.7.3", 1, []string{"NOSPACE"}); len(list) != 1 || !strings.Contains(list[0], "NOSPACE") {
+	if list := advice("3.7.3", 1, longHistory+1, nil); len(list) != 1 || !strings.Contains(list[0], "1000001 revisions") {
+		t.Errorf("a long history: %q", list)
+	}
+	if list := advice("3.7.3", 1, 0, []string{"NOSPACE"}); len(list) != 1 || !strings.Contains(list[0], "NOSPACE") {
 		t.Errorf("an alarm: %q", list)
 	}
 }

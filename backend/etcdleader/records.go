@@ -89,7 +89,7 @@ func (b *Backend) DeleteRecord(ctx context.Context, r backend.Record) error {
 }
 
 // recordPlace is where the record of a key of the engine is kept. No key of a lease begins with the mark.
-func (b *Backend) recordPlace(key string) string { return b.place("!" + key) }
+func (b *Backend) recordPlace(key string) string { return b.prefix + "!" + key }
 
 func (b *Backend) checkRecord(ctx context.Context, r backend.Record) error {
 	id, ok := cutRecord(r.Key)

@@ -22,7 +22,7 @@ const window = 16
 type slotTry struct {
 	*candidacy
 
-	group string // where its slots are, without their numbers
+	group string // what the places of its slots begin with, before their numbers
 	n     int
 	order []int // the slots to try
 	slot  int   // the one that was taken
@@ -40,7 +40,7 @@ func (b *Backend) TryAcquireSlot(ctx context.Context, req backend.Request, n int
 		return nil, 0, err
 	}
 	defer b.attempts.leave(c.turn)
-	s := &slotTry{candidacy: c, group: b.place(req.Key) + "#", n: n, order: rand.Perm(n)}
+	s := &slotTry{candidacy: c, group: b.prefix + req.Key + "#", n: n, order: rand.Perm(n)}
 	if t := b.attempts.termOf(c.turn); t != nil {
 		slot, _ := s.number(t.place)
 		lease, err := t.again(ctx)
@@ -57,11 +57,11 @@ func (b *Backend) TryAcquireSlot(ctx context.Context, req backend.Request, n int
 	return t, s.slot, nil
 }
 
-func (s *slotTry) place(slot int) string { return s.group + strconv.Itoa(slot) }
+func (s *slotTry) place(slot int) string { return s.group + strconv.Itoa(slot) + idMark }
 
 // number is the slot that is at a place. ok is false for what is none of ours.
 func (s *slotTry) number(place string) (slot int, ok bool) {
-	slot, err := strconv.Atoi(strings.TrimPrefix(place, s.group))
+	slot, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(place, s.group), idMark))
 	return slot, err == nil && slot >= 0 && s.place(slot) == place
 }
 
@@ -76,7 +76,7 @@ func (s *slotTry) try(ctx context.Context) (*term, error) {
 		if txn.Succeeded {
 			s.slot = slot
 			revision := answer.Txn().Header.Revision
-			return s.won(ctx, s.place(slot), revision, revision)
+			return s.won(ctx, s.key(s.place(slot)), revision, revision)
 		}
 		if next := txn.Responses[0].GetResponseTxn(); next != nil {
 			txn = next
@@ -90,7 +90,7 @@ func (s *slotTry) takeFirst(order []int) clientv3.Op {
 	op := clientv3.OpGet(s.group, clientv3.WithPrefix())
 	for _, slot := range slices.Backward(order) {
 		place := s.place(slot)
-		op = clientv3.OpTxn([]clientv3.Cmp{isFree(place)}, []clientv3.Op{s.put(place)}, []clientv3.Op{op})
+		op = clientv3.OpTxn([]clientv3.Cmp{isFree(place)}, []clientv3.Op{s.put(s.key(place))}, []clientv3.Op{op})
 	}
 	return op
 }
@@ -100,7 +100,7 @@ func (s *slotTry) none(ctx context.Context, kvs []*mvccpb.KeyValue) (*term, erro
 	taken := make(map[int]bool)
 	var first *backend.HeldError
 	for _, kv := range kvs {
-		slot, ok := s.number(string(kv.Key))
+		slot, ok := s.number(placeOf(string(kv.Key)))
 		if !ok || slot >= s.n {
 			continue
 		}

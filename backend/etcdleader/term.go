@@ -16,17 +16,19 @@ type term struct {
 	backend *Backend
 	attempt *attempt
 	place   string
-	fence   int64 // the create revision of the key
+	key     string // which no other term has as long as this one may send a request
+	fence   int64  // the create revision of the key
 	record  record
 	lost    chan struct{}
 	follow  func() // starts the watch
 
-	mu        sync.Mutex
-	revision  int64   // of our last write to the key
-	pooled    *pooled // the lease under the key; nil once the term is over
-	releasing bool    // so that what a watch shows is our own doing
-	watch     *time.Timer
-	watching  bool
+	mu       sync.Mutex
+	revision int64   // of our last write to the key
+	byName   bool    // the key is named after our lease, and no renewal has found anything else in it than our record
+	pooled   *pooled // the lease under the key; nil once the term is over
+	releases int     // under way, so that what a watch shows is our own doing
+	watch    *time.Timer
+	watching bool
 }
 
 func (t *term) Fence() uint64 { return uint64(max(t.fence, 0)) }
@@ -51,7 +53,7 @@ func (t *term) Renew(ctx context.Context, _ time.Duration) error {
 		return err
 	}
 	alive := b.leases.renew(ctx, p)
-	answer, err := b.client.Get(ctx, t.place)
+	answer, err := b.client.Get(ctx, t.key)
 	aliveErr := alive.wait(ctx)
 	if err != nil {
 		return classify(ctx, err)
@@ -59,6 +61,7 @@ func (t *term) Renew(ctx context.Context, _ time.Duration) error {
 	ours, err := t.isOurs(answer.Kvs, p)
 	switch {
 	case err != nil:
+		t.distrustName()
 		return err
 	case !ours:
 		t.lose(ctx)
@@ -93,13 +96,53 @@ func (t *term) Release(ctx context.Context, keep time.Duration) error {
 	if err := t.backend.ready(ctx); err != nil {
 		return err
 	}
-	t.setReleasing(true)
-	defer t.setReleasing(false)
-	if keep > 0 {
+	byName := t.beginRelease()
+	defer t.endRelease()
+	switch {
+	case keep > 0:
 		return t.keep(ctx, keep)
+	case byName:
+		return t.delete(ctx)
 	}
-	_, err := t.finish(ctx, clientv3.OpDelete(t.place))
+	_, err := t.rewrite(ctx, clientv3.OpDelete(t.key))
 	return err
+}
+
+// beginRelease reports whether the key may be deleted by its name alone: it may not once the term is over, as the lease
+// that gives the key its name serves others then. It must not before all releases of this one are answered, so one that
+// comes beside another keeps the lease out of the pool.
+func (t *term) beginRelease() (byName bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.releases++
+	if t.pooled == nil {
+		return false
+	}
+	if t.releases > 1 {
+		t.backend.leases.taint(t.pooled)
+	}
+	return t.byName
+}
+
+func (t *term) endRelease() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.releases--
+}
+
+// delete deletes the key in one request, whatever has become of its record since it was last seen.
+func (t *term) delete(ctx context.Context) error {
+	answer, err := t.backend.client.Delete(untold(ctx), t.key)
+	switch {
+	case err != nil:
+		t.taint()
+		return classify(ctx, err)
+	case answer.Deleted == 0:
+		t.lose(ctx)
+	default:
+		t.end(ctx, answer.Header.Revision)
+	}
+	return nil
 }
 
 // keep is a Release with keep. After an error its lease is not revoked, because the key may be under it.
@@ -113,18 +156,18 @@ func (t *term) keep(ctx context.Context, keep time.Duration) error {
 	if err != nil {
 		return classify(ctx, err)
 	}
-	written, err := t.finish(ctx, clientv3.OpPut(t.place, value, clientv3.WithLease(clientv3.LeaseID(p.id))))
+	written, err := t.rewrite(ctx, clientv3.OpPut(t.key, value, clientv3.WithLease(clientv3.LeaseID(p.id))))
 	if err == nil && !written {
 		b.leases.poison(ctx, p, "")
 	}
 	return err
 }
 
-// finish does op if the key is still as the term has left it. It does nothing if the term is over already.
-func (t *term) finish(ctx context.Context, op clientv3.Op) (done bool, err error) {
+// rewrite does op if the key is still as the term has left it, and ends the term.
+func (t *term) rewrite(ctx context.Context, op clientv3.Op) (done bool, err error) {
 	for range conflicts {
-		unchanged := clientv3.Compare(clientv3.ModRevision(t.place), "=", t.lastWrite())
-		answer, err := t.backend.client.Txn(untold(ctx)).If(unchanged).Then(op).Commit()
+		unchanged := clientv3.Compare(clientv3.ModRevision(t.key), "=", t.lastWrite())
+		answer, err := t.backend.client.Txn(ctx).If(unchanged).Then(op).Commit()
 		if err != nil {
 			t.taint()
 			return false, classify(ctx, err)
@@ -143,14 +186,15 @@ func (t *term) finish(ctx context.Context, op clientv3.Op) (done bool, err error
 // isReleased looks at a key that is not as the term has left it. It reports true if an earlier release, whose answer was
 // lost, has kept it. Otherwise the term is lost.
 func (t *term) isReleased(ctx context.Context) (bool, error) {
-	kv, err := t.backend.get(ctx, t.place)
+	answer, err := t.backend.client.Get(ctx, t.key)
 	if err != nil {
-		return false, err
+		return false, classify(ctx, err)
 	}
-	if kv == nil || kv.CreateRevision != t.fence {
+	if len(answer.Kvs) == 0 || answer.Kvs[0].CreateRevision != t.fence {
 		t.lose(ctx)
 		return false, nil
 	}
+	kv := answer.Kvs[0]
 	r, err := decode(kv)
 	if err != nil {
 		return false, err
@@ -184,10 +228,10 @@ func (t *term) lastWrite() int64 {
 	return t.revision
 }
 
-func (t *term) setReleasing(yes bool) {
+func (t *term) distrustName() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.releasing = yes
+	t.byName = false
 }
 
 func (t *term) wrote(revision int64) {

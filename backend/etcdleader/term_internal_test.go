@@ -24,11 +24,17 @@ type forgetful struct {
 	forgets atomic.Bool
 	looked  chan struct{} // has a value when a read was answered
 	before  func()        // called before an answer that forgets; may be nil
+	removes chan func()   // if not nil it gets each deletion, which waits until what it got was called
 }
 
 func (f *forgetful) intercept(
 	ctx context.Context, method string, req, reply any, on *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption,
 ) error {
+	if _, ok := req.(*pb.DeleteRangeRequest); ok && f.removes != nil {
+		sent := make(chan struct{})
+		f.removes <- func() { close(sent) }
+		<-sent
+	}
 	err := call(ctx, method, req, reply, on, opts...)
 	if _, ok := req.(*pb.RangeRequest); ok {
 		select {
@@ -121,6 +127,66 @@ func TestTerm_Renew_IsLostWhenAReleaseHasEndedTheLease(t *testing.T) {
 	}
 }
 
+func TestBackend_History_IsShortAfterACompaction(t *testing.T) {
+	b, _ := startForgetful(t)
+	history := func() int64 {
+		status, err := b.client.Status(t.Context(), b.client.Endpoints()[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.history(t.Context(), status)
+	}
+	answer, err := b.client.Put(t.Context(), "key", "value")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := history(); got != answer.Header.Revision {
+		t.Errorf("%d revisions, want %d", got, answer.Header.Revision)
+	}
+	if _, err := b.client.Compact(t.Context(), answer.Header.Revision); err != nil {
+		t.Fatal(err)
+	}
+	if got := history(); got != 0 {
+		t.Errorf("%d revisions after a compaction", got)
+	}
+}
+
+// The name of the key comes from its lease, so a lease must not serve again while a release is on its way.
+func TestTerm_Release_ThatComesLateEndsNoOther(t *testing.T) {
+	b, f := startForgetful(t)
+	first, err := b.TryAcquire(t.Context(), backend.Request{Key: "job", Token: rand.Text(), TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.removes = make(chan func())
+	ended := make(chan error, 2)
+	for range cap(ended) {
+		go func() { ended <- first.Release(t.Context(), 0) }()
+	}
+	now, late := <-f.removes, <-f.removes
+	now()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	next, err := b.TryAcquire(t.Context(), backend.Request{Key: "job", Token: rand.Text(), TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	late()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if err := first.Release(t.Context(), 0); err != nil { // once more
+		t.Error(err)
+	}
+	if err := next.Renew(t.Context(), time.Hour); err != nil {
+		t.Errorf("the next lease: %v", err)
+	}
+	if h, err := b.Inspect(t.Context(), "job"); err != nil || h.Fence != next.Fence() {
+		t.Errorf("the holder is %+v, %v, want fence %d", h, err, next.Fence())
+	}
+}
+
 func TestBackend_TryAcquireSlot_HasOneSlotWhenALeaseIsSaidToBeDead(t *testing.T) {
 	const n, ttl = 100, time.Hour - slack
 	b, f := startForgetful(t)
@@ -145,7 +211,7 @@ func TestBackend_TryAcquireSlot_HasOneSlotWhenALeaseIsSaidToBeDead(t *testing.T)
 	if _, _, err := b.TryAcquireSlot(t.Context(), req, n); err != nil {
 		t.Errorf("the next attempt: %v", err)
 	}
-	answer, err := b.client.Get(t.Context(), b.place("group#"), clientv3.WithPrefix(), clientv3.WithCountOnly())
+	answer, err := b.client.Get(t.Context(), b.prefix+"group#", clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil || answer.Count != 1 {
 		t.Errorf("the token has %v, %v, want one slot", answer, err)
 	}

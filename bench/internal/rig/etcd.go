@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -79,15 +80,14 @@ func (e *Etcd) Hold(t testserver.TB, n int, d time.Duration) (Held, error) {
 	return holdMany(t, e.driver(t, e.dial(t)), n, d)
 }
 
-// Floor returns the two transactions of the driver for a RunIfLeader, by the raw client, on one lease for all.
+// Floor returns the two requests of the driver for a RunIfLeader, by the raw client, on one lease for all.
 func (e *Etcd) Floor(t testserver.TB) Op {
 	term := e.record(t, "floor")
 	return func(ctx context.Context) error {
-		revision, err := term.acquire(ctx, e.client, rand.Text())
-		if err != nil {
+		if err := term.acquire(ctx, e.client, rand.Text()); err != nil {
 			return err
 		}
-		return term.release(ctx, e.client, revision)
+		return term.release(ctx, e.client)
 	}
 }
 
@@ -96,41 +96,39 @@ func (e *Etcd) SkipFloor(t testserver.TB) Op {
 	term := e.record(t, "skip floor")
 	hold(t, newElector(t, e.driver(t, e.client)), "skip floor")
 	return func(ctx context.Context) error {
-		if _, err := term.acquire(ctx, e.client, rand.Text()); !errors.Is(err, errRefused) {
+		if err := term.acquire(ctx, e.client, rand.Text()); !errors.Is(err, errRefused) {
 			return errors.Join(errors.New("was not refused"), err)
 		}
 		return nil
 	}
 }
 
-// RawHandoff returns the hand-off by raw clients and the driver's own transactions: one releases; another, who watches
-// the key, hears of it and acquires. The time ends with the answer.
+// RawHandoff returns the hand-off by raw clients and the driver's own requests: one releases; another, who watches as
+// the driver does, hears of it and acquires. The time ends with the answer.
 func (e *Etcd) RawHandoff(t testserver.TB) contest.Way {
 	t.Helper()
 	term := e.record(t, "raw hand-off")
 	from, to := e.dial(t), e.dial(t)
-	changes := to.Watch(t.Context(), term.key, clientv3.WithCreatedNotify())
+	changes := to.Watch(t.Context(), term.place, clientv3.WithPrefix(), clientv3.WithCreatedNotify())
 	if answer := <-changes; !answer.Created {
 		t.Fatalf("the watch was not created: %v", answer.Err())
 	}
 	return func(ctx context.Context) (time.Duration, error) {
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
-		revision, err := term.acquire(ctx, from, rand.Text())
-		if err != nil {
+		if err := term.acquire(ctx, from, rand.Text()); err != nil {
 			return 0, err
 		}
-		var next int64
 		took, err := pass(func() (err error) {
 			if err = awaitDelete(ctx, changes); err == nil {
-				next, err = term.acquire(ctx, to, rand.Text())
+				err = term.acquire(ctx, to, rand.Text())
 			}
 			return err
-		}, func() error { return term.release(ctx, from, revision) })
+		}, func() error { return term.release(ctx, from) })
 		if err != nil {
 			return 0, err
 		}
-		return took, errors.Join(term.release(ctx, to, next), awaitDelete(ctx, changes))
+		return took, errors.Join(term.release(ctx, to), awaitDelete(ctx, changes))
 	}
 }
 
@@ -154,34 +152,31 @@ func awaitDelete(ctx context.Context, changes clientv3.WatchChan) error {
 
 // etcdTerm is what the driver sends to acquire and to release a key, with another lease under it.
 type etcdTerm struct {
-	key, value string
-	token      string // that is in the value
-	lease      clientv3.LeaseID
+	place string // what the key begins with
+	value string
+	token string // that is in the value
+	lease clientv3.LeaseID
 }
 
-// acquire returns the revision of the key.
-func (s *etcdTerm) acquire(ctx context.Context, client *clientv3.Client, token string) (revision int64, err error) {
+// key is that of a lease.
+func (s *etcdTerm) key() string { return s.place + strconv.FormatInt(int64(s.lease), 16) }
+
+func (s *etcdTerm) acquire(ctx context.Context, client *clientv3.Client, token string) error {
 	value := strings.Replace(s.value, s.token, token, 1)
 	answer, err := client.Txn(ctx).
-		If(clientv3.Compare(clientv3.CreateRevision(s.key), "=", 0)).
-		Then(clientv3.OpPut(s.key, value, clientv3.WithLease(s.lease))).
-		Else(clientv3.OpGet(s.key)).
-		Commit()
-	if err != nil {
-		return 0, err
-	}
-	if !answer.Succeeded {
-		return 0, errRefused
-	}
-	return answer.Header.Revision, nil
-}
-
-func (s *etcdTerm) release(ctx context.Context, client *clientv3.Client, revision int64) error {
-	answer, err := client.Txn(ctx).
-		If(clientv3.Compare(clientv3.ModRevision(s.key), "=", revision)).
-		Then(clientv3.OpDelete(s.key)).
+		If(clientv3.Compare(clientv3.CreateRevision(s.place), "=", 0).WithPrefix()).
+		Then(clientv3.OpPut(s.key(), value, clientv3.WithLease(s.lease))).
+		Else(clientv3.OpGet(s.place, clientv3.WithPrefix())).
 		Commit()
 	if err == nil && !answer.Succeeded {
+		err = errRefused
+	}
+	return err
+}
+
+func (s *etcdTerm) release(ctx context.Context, client *clientv3.Client) error {
+	answer, err := client.Delete(ctx, s.key())
+	if err == nil && answer.Deleted == 0 {
 		err = errRefused
 	}
 	return err

@@ -80,27 +80,28 @@ func (r *etcdRecorder) term(token string) (etcdTerm, error) {
 		return etcdTerm{}, errors.New("it is not two requests")
 	}
 	acquire, isTxn := sent[0].(*pb.TxnRequest)
-	release, areTxns := sent[1].(*pb.TxnRequest)
-	if !isTxn || !areTxns {
-		return etcdTerm{}, errors.New("it is not two transactions")
+	release, isDeletion := sent[1].(*pb.DeleteRangeRequest)
+	if !isTxn || !isDeletion {
+		return etcdTerm{}, errors.New("it is not a transaction and a deletion")
 	}
 	s := etcdTerm{token: token}
-	switch {
-	case len(acquire.Success) != 1 || acquire.Success[0].GetRequestPut() == nil:
+	if len(acquire.Success) != 1 || acquire.Success[0].GetRequestPut() == nil {
 		return s, errors.New("the acquisition is not one put")
-	case len(release.Success) != 1 || release.Success[0].GetRequestDeleteRange() == nil:
-		return s, errors.New("the release is not one deletion")
 	}
-	put := acquire.Success[0].GetRequestPut()
-	s.key, s.value, s.lease = string(put.Key), string(put.Value), clientv3.LeaseID(put.Lease)
-	if strings.Count(s.value, token) != 1 {
+	if len(acquire.Compare) != 1 || len(acquire.Failure) != 1 || acquire.Failure[0].GetRequestRange() == nil {
+		return s, errors.New("the acquisition has other parts")
+	}
+	put, compare, look := acquire.Success[0].GetRequestPut(), acquire.Compare[0], acquire.Failure[0].GetRequestRange()
+	s.place, s.value, s.lease = string(compare.Key), string(put.Value), clientv3.LeaseID(put.Lease)
+	end := clientv3.GetPrefixRangeEnd(s.place)
+	switch {
+	case strings.Count(s.value, token) != 1:
 		return s, errors.New("the token is not in the value")
-	}
-	created := len(acquire.Compare) == 1 && acquire.Compare[0].Target == pb.Compare_CREATE
-	looks := len(acquire.Failure) == 1 && acquire.Failure[0].GetRequestRange() != nil
-	unchanged := len(release.Compare) == 1 && release.Compare[0].Target == pb.Compare_MOD
-	if !created || !looks || !unchanged || len(release.Failure) != 0 || s.lease == 0 {
-		return s, errors.New("the transactions have other parts")
+	case s.lease == 0 || string(put.Key) != s.key() || string(release.Key) != s.key() || len(release.RangeEnd) > 0:
+		return s, errors.New("the key is not the lease's")
+	case compare.Target != pb.Compare_CREATE || string(compare.RangeEnd) != end,
+		string(look.Key) != s.place || string(look.RangeEnd) != end:
+		return s, errors.New("the acquisition looks for something else")
 	}
 	return s, nil
 }

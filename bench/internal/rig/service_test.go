@@ -62,18 +62,17 @@ func repeatAll(t *testing.T, ops map[string]Op, ways map[string]contest.Way) {
 func TestEtcd_Record_SendsWhatTheDriverSends(t *testing.T) {
 	e := NewEtcd(t)
 	term := e.record(t, "recorded")
-	revision, err := term.acquire(t.Context(), e.client, "first")
-	if err != nil {
+	if err := term.acquire(t.Context(), e.client, "first"); err != nil {
 		t.Fatal(err)
 	}
 	h, err := e.driver(t, e.client).Inspect(t.Context(), "recorded")
-	if err != nil || h.Owner != owner || h.Fence != uint64(revision) {
+	if err != nil || h.Owner != owner || h.Fence == 0 {
 		t.Errorf("the driver sees %+v, %v", h, err)
 	}
-	if _, err := term.acquire(t.Context(), e.client, "second"); !errors.Is(err, errRefused) {
+	if err := term.acquire(t.Context(), e.client, "second"); !errors.Is(err, errRefused) {
 		t.Errorf("the second token got %v, want a refusal", err)
 	}
-	if err := term.release(t.Context(), e.client, revision); err != nil {
+	if err := term.release(t.Context(), e.client); err != nil {
 		t.Error(err)
 	}
 }
@@ -139,15 +138,32 @@ func TestKubernetes_Record_SendsWhatTheDriverSends(t *testing.T) {
 }
 
 func TestEtcdRecorder_RefusesOtherRequests(t *testing.T) {
-	put := &pb.TxnRequest{Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestPut{
-		RequestPut: &pb.PutRequest{Key: []byte("k"), Value: []byte("token"), Lease: 1},
-	}}}}
-	remove := &pb.TxnRequest{Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestDeleteRange{
-		RequestDeleteRange: &pb.DeleteRangeRequest{Key: []byte("k")},
-	}}}}
+	const place, key = "place/", "place/1f"
+	end := []byte("place0")
+	put := &pb.RequestOp{Request: &pb.RequestOp_RequestPut{
+		RequestPut: &pb.PutRequest{Key: []byte(key), Value: []byte("token"), Lease: 0x1f},
+	}}
+	look := &pb.RequestOp{Request: &pb.RequestOp_RequestRange{
+		RequestRange: &pb.RangeRequest{Key: []byte(place), RangeEnd: end},
+	}}
+	free := &pb.Compare{Target: pb.Compare_CREATE, Key: []byte(place), RangeEnd: end}
+	acquire := &pb.TxnRequest{
+		Compare: []*pb.Compare{free}, Success: []*pb.RequestOp{put}, Failure: []*pb.RequestOp{look},
+	}
+	unconditional := &pb.TxnRequest{Success: acquire.Success, Failure: acquire.Failure}
+	oneKey := &pb.TxnRequest{
+		Compare: []*pb.Compare{{Target: pb.Compare_CREATE, Key: []byte(key)}},
+		Success: acquire.Success, Failure: acquire.Failure,
+	}
+	remove := &pb.DeleteRangeRequest{Key: []byte(key)}
+	if _, err := (&etcdRecorder{list: []any{acquire, remove}}).term("token"); err != nil {
+		t.Fatal(err)
+	}
 	for name, sent := range map[string][]any{
-		"nothing": nil, "a put alone": {put}, "a read": {put, &pb.RangeRequest{}}, "another order": {remove, put},
-		"no conditions": {put, remove},
+		"nothing": nil, "an acquisition alone": {acquire}, "a read": {acquire, &pb.RangeRequest{}},
+		"another order": {remove, acquire}, "no condition": {unconditional, remove}, "one key's condition": {oneKey, remove},
+		"another key":  {acquire, &pb.DeleteRangeRequest{Key: []byte(place)}},
+		"several keys": {acquire, &pb.DeleteRangeRequest{Key: []byte(key), RangeEnd: end}},
 	} {
 		r := &etcdRecorder{list: sent}
 		if _, err := r.term("token"); err == nil {
