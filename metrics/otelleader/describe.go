@@ -3,7 +3,6 @@ package otelleader
 import (
 	"errors"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
@@ -12,8 +11,7 @@ import (
 
 // describe puts what is known of a run at its end into its span.
 func describe(r *run, result leader.RunResult, outcome, reason string) {
-	attrs := make([]attribute.KeyValue, 0, 5) // what most runs have
-	attrs = append(attrs, keyOutcome.String(outcome), keyWaited.Float64(result.Waited.Seconds()))
+	attrs := append(r.attrs[1:1], keyOutcome.String(outcome), keyWaited.Float64(result.Waited.Seconds()))
 	if result.Attempts > 1 {
 		attrs = append(attrs, keyAttempts.Int(result.Attempts))
 	}

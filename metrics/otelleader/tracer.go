@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/goleader/leader"
@@ -37,8 +38,11 @@ func (t *Tracer) Hooks() leader.Hooks {
 	}
 }
 
-// run is what a context carries for the hooks of one run.
+// run is the context of a run with its span, in which the hooks find it.
 type run struct {
+	context.Context //nolint:containedctx // it is one
+
+	tracer   *Tracer
 	name     string
 	span     trace.Span
 	recorded bool    // the span is, so it is worth describing
@@ -46,6 +50,8 @@ type run struct {
 	renewals atomic.Int64
 	failures atomic.Int64
 	lost     atomic.Bool // there is an event of it
+
+	attrs [7]attribute.KeyValue // room for those that most runs have, first the name
 }
 
 // leaseID tells the lease of a run from those acquired by hand inside of it.
@@ -59,9 +65,20 @@ func idOf(l leader.LeaseInfo) leaseID { return leaseID{l.Node, l.Key, l.Fence} }
 // runKey finds the run that this tracer put into a context.
 type runKey struct{ t *Tracer }
 
+// Value implements [context.Context].
+func (r *run) Value(key any) any {
+	if k, ok := key.(runKey); ok && k.t == r.tracer {
+		return r
+	}
+	return r.Context.Value(key)
+}
+
 func (t *Tracer) started(ctx context.Context, name string) context.Context {
-	ctx, span := t.tracer.Start(ctx, "leader.run", trace.WithAttributes(keyName.String(name)))
-	return context.WithValue(ctx, runKey{t}, &run{name: name, span: span, recorded: span.IsRecording()})
+	r := &run{tracer: t, name: name}
+	r.attrs[0] = keyName.String(name)
+	r.Context, r.span = t.tracer.Start(ctx, "leader.run", trace.WithAttributes(r.attrs[:1]...))
+	r.recorded = r.span.IsRecording()
+	return r
 }
 
 // begun returns the run for which a lease was acquired, which is now that run's own; nil if it was acquired by hand.
