@@ -41,11 +41,10 @@ func (t *Tracer) lost(ctx context.Context, l leader.LeaseInfo, cause error) {
 	t.tell(ctx, l, "lost", lossOf(cause)...)
 }
 
-// addLost adds the event once: the end of the run tells of it too.
+// addLost adds the event once: the end of the run tells of it too. It returns when it is added, since the span may end
+// then.
 func (r *run) addLost(cause error) {
-	if r.lost.CompareAndSwap(false, true) {
-		r.span.AddEvent("lost", trace.WithAttributes(lossOf(cause)...))
-	}
+	r.lost.Do(func() { r.span.AddEvent("lost", trace.WithAttributes(lossOf(cause)...)) })
 }
 
 func lossOf(cause error) []attribute.KeyValue {

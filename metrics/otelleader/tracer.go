@@ -2,6 +2,7 @@ package otelleader
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -49,7 +50,7 @@ type run struct {
 	own      leaseID // the one it runs under, known before the action starts
 	renewals atomic.Int64
 	failures atomic.Int64
-	lost     atomic.Bool // there is an event of it
+	lost     sync.Once // the event of it
 
 	attrs [7]attribute.KeyValue // room for those that most runs have, first the name
 }
