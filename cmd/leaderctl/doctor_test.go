@@ -89,7 +89,7 @@ func TestDoctor_FindsALeaseThatIsShorterThanTenRoundTrips(t *testing.T) {
 	defer proxy.Close()
 	proxy.Delay(40 * time.Millisecond)
 	store := "redis://" + proxy.Addr()
-	wantFinding(t, diagnose(t, 119, store, "--lease", "500ms"), "lease", "shorter than 10 round trips", "use a lease of at least")
+	wantFinding(t, diagnose(t, 119, store, "--lease", "60ms"), "lease", "shorter than 10 round trips", "use a lease of at least")
 	if found := diagnose(t, 0, store, "--lease", "1m"); len(found) > 0 {
 		t.Errorf("a long one: %q", found)
 	}

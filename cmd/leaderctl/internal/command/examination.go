@@ -20,6 +20,8 @@ const (
 	doctorName = "leaderctl-doctor"
 	// trips is how often the round trip is measured.
 	trips = 11
+	// trialLease is how long the lease lasts at least that doctor takes, so that no slow answer is taken for a lack of rights.
+	trialLease = 30 * time.Second
 	// tripsPerLease is how many round trips a lease should have room for.
 	tripsPerLease = 10
 )
@@ -180,7 +182,7 @@ func (x *examination) history(ctx context.Context) error {
 func (x *examination) rights(ctx context.Context) error {
 	req := backend.Request{
 		Key: x.key().String(), Token: rand.Text(), Owner: asker(),
-		TTL: leaseWithin(x.store.Driver, x.tool.lease),
+		TTL: leaseWithin(x.store.Driver, max(x.tool.lease, trialLease)),
 	}
 	lease, err := x.store.Driver.TryAcquire(ctx, req)
 	switch {
