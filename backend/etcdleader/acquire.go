@@ -1,6 +1,7 @@
 package etcdleader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -111,7 +112,7 @@ func (c *candidacy) once(
 func (c *candidacy) try(ctx context.Context, place string) (*term, error) {
 	key := c.key(place)
 	look := clientv3.OpGet(place, clientv3.WithPrefix())
-	answer, err := c.client.Txn(untold(ctx)).If(isFree(place)).Then(c.put(key)).Else(look).Commit()
+	answer, err := c.kv.Txn(ctx).If(isFree(place)).Then(c.put(key)).Else(look).Commit()
 	if err != nil {
 		return nil, err
 	}
@@ -123,12 +124,12 @@ func (c *candidacy) try(ctx context.Context, place string) (*term, error) {
 
 // lost looks at who is at a place. It may be an earlier attempt with the same token.
 func (c *candidacy) lost(ctx context.Context, kvs []*mvccpb.KeyValue) (*term, error) {
-	held := errRetry
+	var held, unreadable error
 	for _, kv := range kvs {
 		r, err := decode(kv)
 		switch {
 		case err != nil:
-			return nil, err
+			unreadable = err
 		case r.Token == c.req.Token:
 			return c.adopt(ctx, kv, r)
 		case !isStray(kv):
@@ -139,13 +140,13 @@ func (c *candidacy) lost(ctx context.Context, kvs []*mvccpb.KeyValue) (*term, er
 			}
 		}
 	}
-	return nil, held
+	return nil, cmp.Or(held, unreadable, errRetry)
 }
 
 // clear deletes a stray record, unless it has changed meanwhile.
 func (c *candidacy) clear(ctx context.Context, kv *mvccpb.KeyValue) error {
 	unchanged := clientv3.Compare(clientv3.ModRevision(string(kv.Key)), "=", kv.ModRevision)
-	_, err := c.client.Txn(ctx).If(unchanged).Then(clientv3.OpDelete(string(kv.Key))).Commit()
+	_, err := c.kv.Txn(ctx).If(unchanged).Then(clientv3.OpDelete(string(kv.Key))).Commit()
 	return err
 }
 
@@ -155,7 +156,7 @@ func (c *candidacy) adopt(ctx context.Context, kv *mvccpb.KeyValue, r record) (*
 	key := string(kv.Key)
 	unchanged := clientv3.Compare(clientv3.ModRevision(key), "=", kv.ModRevision)
 	move := clientv3.OpPut(key, string(kv.Value), clientv3.WithLease(clientv3.LeaseID(c.pooled.id)))
-	answer, err := c.client.Txn(ctx).If(unchanged).Then(move).Commit()
+	answer, err := c.kv.Txn(ctx).If(unchanged).Then(move).Commit()
 	switch {
 	case err != nil:
 		return nil, err
@@ -196,11 +197,3 @@ func (c *candidacy) put(key string) clientv3.Op {
 func isFree(place string) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(place), "=", 0).WithPrefix()
 }
-
-// untold is ctx with a deadline that the server is not told. The request ends here all the same, and the server bounds
-// by itself what it does; a timer of its own for each request costs it more than it is worth.
-func untold(ctx context.Context) context.Context { return noDeadline{ctx} }
-
-type noDeadline struct{ context.Context } //nolint:containedctx // it is one
-
-func (noDeadline) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }

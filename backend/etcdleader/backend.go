@@ -44,6 +44,7 @@ type Options struct {
 // Backend elects on one etcd. Its methods may be called concurrently.
 type Backend struct {
 	client   *clientv3.Client
+	kv       clientv3.KV // for what changes keys
 	prefix   string
 	invalid  error // why the client or the options are refused
 	leases   *pool
@@ -78,6 +79,7 @@ func New(client *clientv3.Client, opts *Options) *Backend {
 	}
 	b.invalid = backend.WithKind(errors.Join(err, checkPrefix(b.prefix)), backend.Misconfigured)
 	if b.invalid == nil {
+		b.kv = newKV(client)
 		b.leases = newPool(newLessor(client))
 		b.notices = newNotifier(client)
 	}

@@ -20,9 +20,9 @@
 // keep-alive, and beside it a read of the key, for which the servers need a quorum. Only a key that is gone is a loss. An
 // attempt is refused without a new revision, but costs the servers an entry of their log.
 //
-// What somebody else stores where the keys of a lease are, after the name and the tab, is not touched: an attempt then
-// fails with an error of kind Misconfigured. A record of ours that is under no lease, as a copy of the store or an edit
-// leaves it, is nobody's and is deleted.
+// A key that somebody else puts there, with the name and the tab, is not touched: an attempt then fails with an error of
+// kind Misconfigured. What somebody else writes into a key of ours goes with the release, unless a renewal has seen it
+// before. A record of ours that is under no lease, as a copy of the store or an edit leaves it, is nobody's and is deleted.
 //
 // Each lease of etcd that has held a name leaves a deleted key in the store's history, and an attempt passes over all of
 // them until the history is compacted. Let etcd do that (auto-compaction-retention), as its quota demands anyway.
@@ -55,7 +55,8 @@
 // # Fence
 //
 // The fence is the revision at which the key was created. It grows over everything: releases, expiry, deletion by an
-// operator, and restarts. It does not if a backup is restored without raising the revision.
+// operator, and restarts. It does not if a backup is restored without raising the revision. What is in the same etcd needs
+// no memory of fences: [Backend.Held] makes a transaction depend on the lease.
 //
 // # Durability
 //

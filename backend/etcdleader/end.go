@@ -64,7 +64,7 @@ func (b *Backend) endIf(
 			return false, err
 		}
 		unchanged := clientv3.Compare(clientv3.ModRevision(string(kv.Key)), "=", kv.ModRevision)
-		answer, err := b.client.Txn(ctx).If(unchanged).Then(clientv3.OpDelete(string(kv.Key))).Commit()
+		answer, err := b.kv.Txn(ctx).If(unchanged).Then(clientv3.OpDelete(string(kv.Key))).Commit()
 		switch {
 		case err != nil:
 			return false, classify(ctx, err)
@@ -83,16 +83,16 @@ func (b *Backend) find(
 	if err != nil {
 		return nil, err
 	}
+	var unreadable error
 	for _, kv := range kvs {
-		r, err := decode(kv)
-		if err != nil {
-			return nil, err
-		}
-		if isMeant(kv, r) {
+		switch r, err := decode(kv); {
+		case err != nil:
+			unreadable = err
+		case isMeant(kv, r):
 			return kv, nil
 		}
 	}
-	return nil, nil //nolint:nilnil // There need not be one.
+	return nil, unreadable
 }
 
 // read reads what is at a place.

@@ -151,6 +151,54 @@ func TestBackend_ForeignKeyAtThePlace_IsNoLoss(t *testing.T) {
 	}
 }
 
+func TestBackend_ForeignKeyAtThePlace_HidesNoLease(t *testing.T) {
+	b, client := start(t)
+	other := open(t, client, &etcdleader.Options{Prefix: b.Place("")})
+	if _, err := client.Put(t.Context(), b.Place("job")+"\t", "none of ours"); err != nil { // sorts before ours
+		t.Fatal(err)
+	}
+	take := func() (backend.Request, backend.Lease) {
+		t.Helper()
+		if _, err := client.Delete(t.Context(), b.Place("job")+"\t"); err != nil {
+			t.Fatal(err)
+		}
+		req := request("job", long)
+		lease := win(t, b, req)
+		if _, err := client.Put(t.Context(), b.Place("job")+"\t", "none of ours"); err != nil {
+			t.Fatal(err)
+		}
+		return req, lease
+	}
+	req, lease := take()
+	if again := win(t, other, req); again.Fence() != lease.Fence() {
+		t.Errorf("the repeated attempt has fence %d, want %d", again.Fence(), lease.Fence())
+	}
+	if err := b.Abandon(t.Context(), req); err != nil {
+		t.Error(err)
+	}
+	lost(t, lease)
+	_, lease = take()
+	if err := other.Break(t.Context(), "job", lease.Fence()); err != nil {
+		t.Error(err)
+	}
+	lost(t, lease)
+}
+
+// A waiter that is told of a state that is over would come back at once, again and again.
+func TestBackend_AwaitRelease_KnowsAKeyThatWasMovedInOneStep(t *testing.T) {
+	b, client := start(t)
+	win(t, b, request("job", long))
+	wait := await(t.Context(), b, "job", holder(t, b, "job").Seen)
+	waiting(t, wait)
+	key := keyAt(t, client, b.Place("job"))
+	moved := clientv3.OpPut(b.Place("job")+"\tmoved", string(key.Value), clientv3.WithLease(clientv3.LeaseID(key.Lease)))
+	if _, err := client.Txn(t.Context()).Then(moved, clientv3.OpDelete(string(key.Key))).Commit(); err != nil {
+		t.Fatal(err)
+	}
+	woken(t, "the move", wait)
+	waiting(t, await(t.Context(), b, "job", holder(t, b, "job").Seen))
+}
+
 func listed(t testing.TB, b *etcdleader.Backend, prefix string) (list []string) {
 	t.Helper()
 	for e, err := range b.List(t.Context(), prefix, true) {

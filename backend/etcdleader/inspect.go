@@ -33,6 +33,13 @@ func (b *Backend) Inspect(ctx context.Context, key string) (backend.Holder, erro
 	return h, err
 }
 
+// Held is true in a transaction while a lease has the key and the fence that are in its LeaseInfo, also while it
+// is kept. A write under this condition is one that no former holder can make.
+func (b *Backend) Held(key string, fence uint64) clientv3.Cmp {
+	//nolint:gosec // A fence of etcd is a revision.
+	return clientv3.Compare(clientv3.CreateRevision(b.place(key)), "=", int64(fence)).WithPrefix()
+}
+
 // remaining is what is left of a lease, 0 if the server does not say. Who holds the key matters more than for how long,
 // so only the end of ctx is an error.
 func (b *Backend) remaining(ctx context.Context, id clientv3.LeaseID) (time.Duration, error) {

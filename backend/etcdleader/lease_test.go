@@ -139,6 +139,39 @@ func TestBackend_Release_KeepsTheKeyUnderALeaseOfItsOwn(t *testing.T) {
 	}
 }
 
+func TestBackend_Held_IsTrueUnderThatLeaseAlone(t *testing.T) {
+	b, client := start(t)
+	held := func(key string, fence uint64) bool {
+		t.Helper()
+		answer, err := client.Txn(t.Context()).If(b.Held(key, fence)).Commit()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.Succeeded
+	}
+	lease := win(t, b, request("job", long))
+	slot, n := takeSlot(t, b, request("job", long), 3)
+	key := backend.SlotKey("job", n)
+	if !held("job", lease.Fence()) || !held(key, slot.Fence()) {
+		t.Error("a lease is not held")
+	}
+	if held("job", slot.Fence()) || held("job", lease.Fence()+1) || held("other", lease.Fence()) || held("jo", lease.Fence()) {
+		t.Error("another lease is held")
+	}
+	release(t, lease, 0)
+	if held("job", lease.Fence()) {
+		t.Error("a lease that was released is held")
+	}
+	next := win(t, b, request("job", long))
+	if held("job", lease.Fence()) || !held("job", next.Fence()) {
+		t.Error("it is not the next one that is held")
+	}
+	release(t, next, long)
+	if !held("job", next.Fence()) {
+		t.Error("a lease that is kept is not held")
+	}
+}
+
 func TestBackend_DeadHolder_IsReplacedWithinItsLeaseAndLimitsLate(t *testing.T) {
 	b, client := start(t)
 	other := open(t, client, &etcdleader.Options{Prefix: b.Place("")})

@@ -3,6 +3,7 @@ package etcdleader
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -59,7 +60,7 @@ type notifier struct {
 	running sync.WaitGroup
 }
 
-// topic is a place that is watched. Its fields are guarded by the notifier's mutex.
+// topic is a place that is watched. Its fields are guarded by the notifier's mutex, but the last.
 type topic struct {
 	place       string
 	cancel      context.CancelFunc
@@ -67,6 +68,10 @@ type topic struct {
 	known       bool // latest is valid
 	latest      sight
 	unused      *time.Timer // ends the watch
+
+	// Only the goroutine of the watch uses these.
+	kvs    []*mvccpb.KeyValue // all that are at the place
+	looked int64              // the revision of the look
 }
 
 func newNotifier(client *clientv3.Client) *notifier {
@@ -134,27 +139,26 @@ func (n *notifier) follow(ctx context.Context, t *topic) error {
 				return err
 			}
 		}
-		for _, e := range answer.Events {
-			if s, ok := t.after(e); ok {
-				n.tell(ctx, t, s)
-			}
+		if revision := t.change(answer.Events); revision > 0 {
+			n.tell(ctx, t, newSight(revision, leading(t.kvs)))
 		}
 	}
 	return errWatchEnded
 }
 
-// after is the state after an event; ok is false where that changes nothing, because it is of another key than the one
-// that counts. Only the goroutine of the topic may ask.
-func (t *topic) after(e *clientv3.Event) (s sight, ok bool) {
-	is, was := e.Kv, t.latest.kv
-	if e.Type == clientv3.EventTypeDelete {
-		is = nil
+// change notes what has happened since the look. It returns the revision of the last event, 0 if there was none.
+func (t *topic) change(events []*clientv3.Event) (revision int64) {
+	for _, e := range events {
+		if e.Kv.ModRevision <= t.looked {
+			continue
+		}
+		revision = e.Kv.ModRevision
+		t.kvs = slices.DeleteFunc(t.kvs, func(kv *mvccpb.KeyValue) bool { return string(kv.Key) == string(e.Kv.Key) })
+		if e.Type != clientv3.EventTypeDelete {
+			t.kvs = append(t.kvs, e.Kv)
+		}
 	}
-	isOther := was != nil && string(was.Key) != string(e.Kv.Key)
-	if isOther && (is == nil || isLive(was)) {
-		return sight{}, false
-	}
-	return newSight(e.Kv.ModRevision, is), true
+	return revision
 }
 
 // watchError finds the server's error in the text to which a watch reduces it.
@@ -176,17 +180,14 @@ func (n *notifier) look(ctx context.Context, t *topic) error {
 	if err != nil {
 		return err
 	}
-	n.tell(ctx, t, newSight(answer.Header.Revision, leading(answer.Kvs)))
+	t.kvs, t.looked = answer.Kvs, answer.Header.Revision
+	n.tell(ctx, t, newSight(t.looked, leading(t.kvs)))
 	return nil
 }
 
-// tell makes a sight known, unless a newer one is.
+// tell makes a sight known, which is newer than the one before.
 func (n *notifier) tell(ctx context.Context, t *topic, s sight) {
 	n.mu.Lock()
-	if t.known && s.revision <= t.latest.revision {
-		n.mu.Unlock()
-		return
-	}
 	t.known, t.latest = true, s
 	list := t.list()
 	n.mu.Unlock()

@@ -34,7 +34,7 @@ func (b *Backend) PutRecord(ctx context.Context, r backend.Record) (version stri
 	}
 	place := b.recordPlace(r.Key)
 	unchanged := clientv3.Compare(clientv3.ModRevision(place), "=", stored)
-	answer, err := b.client.Txn(ctx).If(unchanged).Then(clientv3.OpPut(place, encodeRecord(r), opts...)).Commit()
+	answer, err := b.kv.Txn(ctx).If(unchanged).Then(clientv3.OpPut(place, encodeRecord(r), opts...)).Commit()
 	switch {
 	case err != nil:
 		return "", classify(ctx, err) // The lease may have the record, and ends by itself.
@@ -77,7 +77,7 @@ func (b *Backend) DeleteRecord(ctx context.Context, r backend.Record) error {
 		stored = -1 // which no key has
 	}
 	unchanged := clientv3.Compare(clientv3.ModRevision(place), "=", stored)
-	answer, err := b.client.Txn(ctx).If(unchanged).Then(clientv3.OpDelete(place)).
+	answer, err := b.kv.Txn(ctx).If(unchanged).Then(clientv3.OpDelete(place)).
 		Else(clientv3.OpGet(place, clientv3.WithCountOnly())).Commit()
 	switch {
 	case err != nil:

@@ -67,7 +67,7 @@ func (s *slotTry) number(place string) (slot int, ok bool) {
 
 func (s *slotTry) try(ctx context.Context) (*term, error) {
 	order := s.order[:min(len(s.order), window)]
-	answer, err := s.client.Do(ctx, s.takeFirst(order))
+	answer, err := s.kv.Do(ctx, s.takeFirst(order))
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ type term struct {
 	backend *Backend
 	attempt *attempt
 	place   string
-	key     string // which no other term has as long as this one may send a request
+	key     string // which no other term has while this one may send a request that deletes it by its name
 	fence   int64  // the create revision of the key
 	record  record
 	lost    chan struct{}
@@ -132,7 +132,7 @@ func (t *term) endRelease() {
 
 // delete deletes the key in one request, whatever has become of its record since it was last seen.
 func (t *term) delete(ctx context.Context) error {
-	answer, err := t.backend.client.Delete(untold(ctx), t.key)
+	answer, err := t.backend.kv.Delete(ctx, t.key)
 	switch {
 	case err != nil:
 		t.taint()
@@ -167,7 +167,7 @@ func (t *term) keep(ctx context.Context, keep time.Duration) error {
 func (t *term) rewrite(ctx context.Context, op clientv3.Op) (done bool, err error) {
 	for range conflicts {
 		unchanged := clientv3.Compare(clientv3.ModRevision(t.key), "=", t.lastWrite())
-		answer, err := t.backend.client.Txn(ctx).If(unchanged).Then(op).Commit()
+		answer, err := t.backend.kv.Txn(ctx).If(unchanged).Then(op).Commit()
 		if err != nil {
 			t.taint()
 			return false, classify(ctx, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"reflect"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +13,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/goleader/leader/backend"
 	"github.com/goleader/leader/internal/testserver"
@@ -22,9 +25,10 @@ type forgetful struct {
 	pb.LeaseClient
 
 	forgets atomic.Bool
-	looked  chan struct{} // has a value when a read was answered
-	before  func()        // called before an answer that forgets; may be nil
-	removes chan func()   // if not nil it gets each deletion, which waits until what it got was called
+	looked  chan struct{}       // has a value when a read was answered
+	before  func()              // called before an answer that forgets; may be nil
+	removes chan func()         // if not nil it gets each deletion, which waits until what it got was called
+	answer  func(req any) error // what takes the place of an answer, if it is not nil; may be nil
 }
 
 func (f *forgetful) intercept(
@@ -40,6 +44,11 @@ func (f *forgetful) intercept(
 		select {
 		case f.looked <- struct{}{}:
 		default:
+		}
+	}
+	if f.answer != nil {
+		if other := f.answer(req); other != nil {
+			return other
 		}
 	}
 	return err
@@ -124,6 +133,52 @@ func TestTerm_Renew_IsLostWhenAReleaseHasEndedTheLease(t *testing.T) {
 	f.forgets.Store(true)
 	if err := lease.Renew(t.Context(), time.Hour); !errors.Is(err, backend.ErrLost) {
 		t.Errorf("a renewal beside a release: %v, want ErrLost", err)
+	}
+}
+
+// The client would send a request again after such an answer, and the first may still be on its way.
+func TestBackend_Requests_AreSentOnce(t *testing.T) {
+	for _, code := range []codes.Code{codes.DeadlineExceeded, codes.Canceled} {
+		b, f := startForgetful(t)
+		var sent int
+		answerLate := func(r any) {
+			sent = 0
+			f.answer = func(req any) error {
+				if reflect.TypeOf(req) != reflect.TypeOf(r) {
+					return nil
+				}
+				sent++
+				return status.Error(code, "by something between")
+			}
+		}
+		check := func(what string, err error) {
+			t.Helper()
+			if sent != 1 || backend.KindOf(err) != backend.Unavailable {
+				t.Errorf("%s: sent %d times, with error %v of kind %v", what, sent, err, backend.KindOf(err))
+			}
+			f.answer = nil
+		}
+		req := backend.Request{Key: "job", Token: rand.Text(), TTL: time.Hour}
+		answerLate(&pb.TxnRequest{})
+		_, err := b.TryAcquire(t.Context(), req)
+		check("an acquisition", err)
+		lease, err := b.TryAcquire(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		used := lease.(*term).lease()
+		answerLate(&pb.DeleteRangeRequest{})
+		check("a release", lease.Release(t.Context(), 0))
+		if err := lease.Release(t.Context(), 0); err != nil {
+			t.Error(err)
+		}
+		next, err := b.TryAcquire(t.Context(), backend.Request{Key: "job", Token: rand.Text(), TTL: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next.(*term).lease() == used {
+			t.Error("the lease with an unanswered release was used again")
+		}
 	}
 }
 

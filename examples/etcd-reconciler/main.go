@@ -21,12 +21,8 @@ import (
 	"github.com/goleader/leader/backend/etcdleader"
 )
 
-const (
-	// lease is how long the others wait for a leader that died, at least: etcd ends a lease up to 3 s later.
-	lease = 4 * time.Second
-	// leases is what the keys of leases begin with.
-	leases = "leader/"
-)
+// lease is how long the others wait for a leader that died, at least: etcd ends a lease up to 3 s later.
+const lease = 4 * time.Second
 
 var (
 	address = flag.String("etcd", "http://127.0.0.1:2379", "URL of the etcd that the replicas share")
@@ -56,7 +52,7 @@ func run() error {
 		return err
 	}
 	defer client.Close()
-	b := etcdleader.New(client, &etcdleader.Options{Prefix: leases})
+	b := etcdleader.New(client, nil)
 	defer b.Close()
 	elector, err := leader.New(b, electorOptions()...)
 	if err != nil {
@@ -65,7 +61,7 @@ func run() error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	watching.Go(func() { show(ctx, elector) })
-	r := reconciler{client: client, name: *name}
+	r := reconciler{client: client, leases: b, name: *name}
 	err = elector.Campaign(ctx, *name, r.lead, leader.WithRequeue())
 	if ctx.Err() != nil {
 		return nil // asked to stop

@@ -59,14 +59,14 @@ func TestEtcdReconciler_TheLeaderIsKilled_AnotherReconcilesWhatChangedMeanwhile(
 
 func TestReconciler_Reconcile_UnderALeaseThatIsOver_WritesNothing(t *testing.T) {
 	s := newStore(t)
-	b := etcdleader.New(s.client, &etcdleader.Options{Prefix: leases})
+	b := etcdleader.New(s.client, nil)
 	defer b.Close()
 	elector, err := leader.New(b, leader.WithLeaseTime(watchdog))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.want("web", 1)
-	r := reconciler{s.client, s.name}
+	r := reconciler{s.client, b, s.name}
 	held, err := elector.Acquire(t.Context(), s.name, leader.WithWaitTime(watchdog)) // it tries again
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/goleader/leader"
+	"github.com/goleader/leader/backend/etcdleader"
 )
 
 const (
@@ -28,6 +29,7 @@ var errStale = errors.New("refused, the lease is over")
 // reconciler makes keys such as NAME/actual/web-0 as keys such as NAME/desired/web, whose value is a number, ask for.
 type reconciler struct {
 	client *clientv3.Client
+	leases *etcdleader.Backend
 	name   string
 }
 
@@ -100,14 +102,11 @@ func (r reconciler) reconcile(ctx context.Context, held *leader.Lease) (revision
 	return seen.Header.Revision, nil
 }
 
-// write changes etcd if the lease is current in the very revision of the change: the fence is the revision at which the
-// key of the lease was created, and etcd deletes that key when the lease ends. No instant between a check and a write is
-// left.
+// write changes etcd if the lease is current in the very revision of the change. No instant between a check and a write
+// is left.
 func (r reconciler) write(ctx context.Context, held *leader.Lease, change clientv3.Op) error {
 	info := held.Info()
-	//nolint:gosec // the fence of etcdleader is a revision
-	current := clientv3.Compare(clientv3.CreateRevision(leases+info.Key), "=", int64(info.Fence))
-	answer, err := r.client.Txn(ctx).If(current).Then(change).Commit()
+	answer, err := r.client.Txn(ctx).If(r.leases.Held(info.Key, info.Fence)).Then(change).Commit()
 	if err != nil {
 		return err
 	}
