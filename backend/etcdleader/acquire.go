@@ -116,6 +116,7 @@ func (c *candidacy) try(ctx context.Context, place string) (*term, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.leases.heard(answer.Header)
 	if answer.Succeeded {
 		return c.won(ctx, key, answer.Header.Revision, answer.Header.Revision)
 	}

@@ -64,8 +64,11 @@
 // an election among the servers, every lease lasts for its whole TTL once more, so a take-over may be as much later.
 //
 // Where the cluster has several members it should be of version 3.4.31, 3.5.13 or later. Before, a former leader that
-// was stuck could end leases early; [Backend.Advise] warns of that. Versions 3.4.23, as one node, and 3.7.3, as one and
-// as three, are tested.
+// was stuck could end leases early; [Backend.Advise] warns of that. One that stood still, with its machine, and goes
+// on may do so in later versions too: it ends those that it knows and that have run out meanwhile by its own
+// reckoning. So a key is moved under a new lease, in two more requests, by the first renewal after the members have
+// voted. What is left is a lease so short that it runs out before its next renewal after the vote, of less than about
+// 6 s. Versions 3.4.23, as one node, and 3.7.3, as one and as three, are tested.
 //
 // A token is not remembered once its key is gone. An attempt that arrives after its clean-up is stopped because its
 // lease has been revoked by then; if that could not be done it holds the key for one lease, and nobody renews it.

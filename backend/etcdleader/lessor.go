@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
-	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -26,13 +25,9 @@ func newLessor(client *clientv3.Client) *lessor {
 // newLeaseID chooses the id of a lease.
 func newLeaseID() int64 { return 1 + rand.Int64N(math.MaxInt64) }
 
-// grant makes a lease and returns its TTL, which the server may make longer.
-func (l *lessor) grant(ctx context.Context, id, seconds int64) (ttl time.Duration, err error) {
-	answer, err := l.client.LeaseGrant(ctx, &pb.LeaseGrantRequest{ID: id, TTL: seconds})
-	if err != nil {
-		return 0, err
-	}
-	return time.Duration(answer.TTL) * time.Second, nil
+// grant makes a lease, whose TTL the server may make longer.
+func (l *lessor) grant(ctx context.Context, id, seconds int64) (*pb.LeaseGrantResponse, error) {
+	return l.client.LeaseGrant(ctx, &pb.LeaseGrantRequest{ID: id, TTL: seconds})
 }
 
 // revoke ends a lease and deletes its key. One that the server does not have is no error; found tells.

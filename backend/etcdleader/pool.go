@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
 const (
@@ -23,6 +25,7 @@ type pooled struct {
 	name    string        // what its keys end with
 	seconds int64         // the TTL that was asked for
 	ttl     time.Duration // the one that the server gave
+	vote    uint64        // the number of the vote (raft's term) in which it was granted
 
 	// Guarded by the pool's mutex.
 	kept       time.Time // when the newest answered grant or keep-alive was sent
@@ -46,6 +49,7 @@ type pool struct {
 	mu     sync.Mutex
 	idle   map[int64][]*pooled // by the TTL asked for; the last was used last
 	size   int
+	vote   uint64 // the last one that was heard of
 	dying  []*dying
 	stop   context.CancelFunc // ends the keeper; nil while there is none
 	next   time.Time          // when the keeper looks next
@@ -78,13 +82,14 @@ func (k *pool) grantNew(ctx context.Context, want int64) (*pooled, error) {
 	p := &pooled{
 		id: id, name: strconv.FormatInt(id, 16), seconds: want, ttl: time.Duration(want) * time.Second, kept: time.Now(),
 	}
-	ttl, err := k.grant(ctx, p.id, want)
+	answer, err := k.grant(ctx, p.id, want)
 	if err != nil {
 		// It has no key, so that it is enough to wait for a grant that is on its way.
 		k.revokeLater(ctx, &dying{pooled: p, until: p.kept.Add(min(2*p.ttl, idleTime))})
 		return nil, err
 	}
-	p.ttl = max(p.ttl, ttl)
+	p.ttl = max(p.ttl, time.Duration(answer.TTL)*time.Second)
+	p.vote = answer.GetHeader().GetRaftTerm()
 	return p, nil
 }
 
@@ -116,10 +121,11 @@ func (k *pool) remove(p *pooled) {
 	}
 }
 
-// put gives a lease back that certainly holds no key. One with an unresolved request is revoked instead.
+// put gives a lease back that certainly holds no key. One with an unresolved request, or of an earlier vote, is revoked
+// instead.
 func (k *pool) put(ctx context.Context, p *pooled) {
 	k.mu.Lock()
-	clean := p.unanswered == 0 && !p.tainted && k.size < maxIdle
+	clean := p.unanswered == 0 && !p.tainted && p.vote >= k.vote && k.size < maxIdle
 	if clean && !k.closed {
 		p.idle = time.Now()
 		k.idle[p.seconds] = append(k.idle[p.seconds], p)
@@ -154,8 +160,25 @@ type renewal struct {
 	call *aliveCall
 }
 
-// renew sends a keep-alive, which has to be awaited.
+// heard takes the number of the last vote from an answer.
+func (k *pool) heard(answer *pb.ResponseHeader) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.vote = max(k.vote, answer.GetRaftTerm())
+}
+
+// isOld reports whether there was a vote since the lease was granted.
+func (k *pool) isOld(p *pooled) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return p.vote < k.vote
+}
+
+// renew sends a keep-alive, which has to be awaited. Without a lease it does nothing.
 func (k *pool) renew(ctx context.Context, p *pooled) *renewal {
+	if p == nil {
+		return nil
+	}
 	k.mu.Lock()
 	p.unanswered++
 	k.mu.Unlock()
@@ -164,6 +187,9 @@ func (k *pool) renew(ctx context.Context, p *pooled) *renewal {
 
 // wait returns an error if the lease is dead or the answer was lost.
 func (r *renewal) wait(ctx context.Context) error {
+	if r == nil {
+		return nil
+	}
 	_, err := r.call.wait(ctx)
 	r.pool.mu.Lock()
 	defer r.pool.mu.Unlock()

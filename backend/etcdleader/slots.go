@@ -72,6 +72,7 @@ func (s *slotTry) try(ctx context.Context) (*term, error) {
 		return nil, err
 	}
 	txn := (*pb.TxnResponse)(answer.Txn())
+	s.leases.heard(txn.Header)
 	for _, slot := range order {
 		if txn.Succeeded {
 			s.slot = slot

@@ -1,6 +1,7 @@
 package etcdleader
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -20,12 +21,14 @@ type term struct {
 	fence   int64  // the create revision of the key
 	record  record
 	lost    chan struct{}
-	follow  func() // starts the watch
+	follow  func()     // starts the watch
+	moving  sync.Mutex // held by who moves the key under another lease
 
 	mu       sync.Mutex
 	revision int64   // of our last write to the key
 	byName   bool    // the key is named after our lease, and no renewal has found anything else in it than our record
 	pooled   *pooled // the lease under the key; nil once the term is over
+	next     *pooled // the lease that the key is being moved to; nil if there is none
 	releases int     // under way, so that what a watch shows is our own doing
 	watch    *time.Timer
 	watching bool
@@ -44,7 +47,7 @@ func (t *term) again(ctx context.Context) (backend.Lease, error) {
 // Renew sends a keep-alive, and beside it a read that proves that the key is still there, and that the server which
 // answers has a quorum. It repeats the TTL of the acquisition, whatever ttl is.
 func (t *term) Renew(ctx context.Context, _ time.Duration) error {
-	p := t.lease()
+	p, next := t.leases()
 	if p == nil {
 		return backend.ErrLost
 	}
@@ -52,39 +55,47 @@ func (t *term) Renew(ctx context.Context, _ time.Duration) error {
 	if err := b.ready(ctx); err != nil {
 		return err
 	}
-	alive := b.leases.renew(ctx, p)
+	alive, nextAlive := b.leases.renew(ctx, p), b.leases.renew(ctx, next)
 	answer, err := b.client.Get(ctx, t.key)
-	aliveErr := alive.wait(ctx)
+	aliveErr, nextErr := alive.wait(ctx), nextAlive.wait(ctx)
 	if err != nil {
 		return classify(ctx, err)
 	}
-	ours, err := t.isOurs(answer.Kvs, p)
+	id, err := t.leaseIn(answer.Kvs)
 	switch {
 	case err != nil:
 		t.distrustName()
 		return err
-	case !ours:
+	case next != nil && id == next.id:
+		t.moved(ctx, next, answer.Kvs[0].ModRevision)
+		aliveErr = nextErr
+	case id != p.id:
 		t.lose(ctx)
 		return backend.ErrLost
+	}
+	switch aliveErr = cmp.Or(aliveErr, nextErr); {
 	case aliveErr != nil && t.lease() == nil:
 		return backend.ErrLost // A release has come between, and revoked the lease because a keep-alive was on its way.
 	case aliveErr != nil: // Even if the lease is said to be dead: what it ends is gone, or will be at the next renewal.
 		return classify(ctx, aliveErr)
 	}
 	t.rewatch()
+	if b.leases.heard(answer.Header); b.leases.isOld(p) {
+		t.move(ctx, p)
+	}
 	return nil
 }
 
-// isOurs reports whether the key is the term's, under its lease.
-func (t *term) isOurs(kvs []*mvccpb.KeyValue, p *pooled) (bool, error) {
+// leaseIn is the id of the lease that the key is under; 0 if it is not the term's.
+func (t *term) leaseIn(kvs []*mvccpb.KeyValue) (id int64, err error) {
 	if len(kvs) == 0 || kvs[0].CreateRevision != t.fence {
-		return false, nil
+		return 0, nil
 	}
 	r, err := decode(kvs[0])
-	if err != nil {
-		return false, err
+	if err != nil || r.Token != t.record.Token {
+		return 0, err
 	}
-	return r.Token == t.record.Token && kvs[0].Lease == p.id, nil
+	return kvs[0].Lease, nil
 }
 
 // Release deletes the key, or with keep leaves it under a lease of its own. A time to keep is rounded up to whole
@@ -208,9 +219,8 @@ func (t *term) isReleased(ctx context.Context) (bool, error) {
 }
 
 func (t *term) lease() *pooled {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.pooled
+	p, _ := t.leases()
+	return p
 }
 
 func (t *term) isLost() bool {
@@ -256,7 +266,7 @@ func (t *term) expired(now time.Time) bool {
 // end ends the term by a release, which was the write of the given revision.
 func (t *term) end(ctx context.Context, revision int64) {
 	t.wrote(revision)
-	if p := t.close(); p != nil {
+	if p := t.close(ctx); p != nil {
 		t.backend.leases.put(ctx, p)
 	}
 }
@@ -268,16 +278,16 @@ func (t *term) lose(ctx context.Context) {
 		close(t.lost)
 	}
 	t.mu.Unlock()
-	if p := t.close(); p != nil {
+	if p := t.close(ctx); p != nil {
 		t.backend.leases.poison(ctx, p, "")
 	}
 }
 
 // close takes the lease out of the term, the first time.
-func (t *term) close() *pooled {
+func (t *term) close(ctx context.Context) *pooled {
 	t.mu.Lock()
-	p := t.pooled
-	t.pooled = nil
+	p, next := t.pooled, t.next
+	t.pooled, t.next = nil, nil
 	watching := t.watching
 	t.watching = false
 	if t.watch != nil {
@@ -286,6 +296,9 @@ func (t *term) close() *pooled {
 	t.mu.Unlock()
 	if watching {
 		t.backend.notices.leave(t.place, t)
+	}
+	if next != nil {
+		t.backend.leases.poison(ctx, next, "")
 	}
 	t.backend.attempts.close(t)
 	return p

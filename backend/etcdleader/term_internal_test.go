@@ -25,10 +25,10 @@ type forgetful struct {
 	pb.LeaseClient
 
 	forgets atomic.Bool
-	looked  chan struct{}       // has a value when a read was answered
-	before  func()              // called before an answer that forgets; may be nil
-	removes chan func()         // if not nil it gets each deletion, which waits until what it got was called
-	answer  func(req any) error // what takes the place of an answer, if it is not nil; may be nil
+	looked  chan struct{} // has a value when a read was answered
+	before  func()        // called before an answer that forgets; may be nil
+	removes chan func()   // if not nil it gets each deletion, which waits until what it got was called
+	between atomic.Pointer[meddler]
 }
 
 func (f *forgetful) intercept(
@@ -39,19 +39,33 @@ func (f *forgetful) intercept(
 		f.removes <- func() { close(sent) }
 		<-sent
 	}
-	err := call(ctx, method, req, reply, on, opts...)
+	err := f.meddle(req, func() error { return call(ctx, method, req, reply, on, opts...) })
 	if _, ok := req.(*pb.RangeRequest); ok {
 		select {
 		case f.looked <- struct{}{}:
 		default:
 		}
 	}
-	if f.answer != nil {
-		if other := f.answer(req); other != nil {
-			return other
-		}
-	}
 	return err
+}
+
+// meddler makes a call, or does not, and says what came of it.
+type meddler func(req any, call func() error) error
+
+func (f *forgetful) meddle(req any, call func() error) error {
+	if m := f.between.Load(); m != nil {
+		return (*m)(req, call)
+	}
+	return call()
+}
+
+// put puts a meddler between the driver and the server; nil takes it away.
+func (f *forgetful) put(m meddler) {
+	if m == nil {
+		f.between.Store(nil)
+		return
+	}
+	f.between.Store(&m)
 }
 
 func (f *forgetful) LeaseKeepAlive(
@@ -143,20 +157,20 @@ func TestBackend_Requests_AreSentOnce(t *testing.T) {
 		var sent int
 		answerLate := func(r any) {
 			sent = 0
-			f.answer = func(req any) error {
+			f.put(func(req any, call func() error) error {
 				if reflect.TypeOf(req) != reflect.TypeOf(r) {
-					return nil
+					return call()
 				}
 				sent++
-				return status.Error(code, "by something between")
-			}
+				return errors.Join(call(), status.Error(code, "by something between"))
+			})
 		}
 		check := func(what string, err error) {
 			t.Helper()
 			if sent != 1 || backend.KindOf(err) != backend.Unavailable {
 				t.Errorf("%s: sent %d times, with error %v of kind %v", what, sent, err, backend.KindOf(err))
 			}
-			f.answer = nil
+			f.put(nil)
 		}
 		req := backend.Request{Key: "job", Token: rand.Text(), TTL: time.Hour}
 		answerLate(&pb.TxnRequest{})
