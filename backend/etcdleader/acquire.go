@@ -97,6 +97,9 @@ func (c *candidacy) once(
 	switch {
 	case err == nil:
 		c.attempts.open(c.turn, t)
+		if c.leases.isOld(c.pooled) {
+			t.move(ctx, c.pooled)
+		}
 		return t, nil
 	case isDead(err):
 		return nil, err // and there is nothing to revoke

@@ -50,8 +50,8 @@ type aliveCall struct {
 	stream *aliveStream // nil after the keepAliver was closed
 	id     int64
 	left   bool          // by its caller
-	done   chan struct{} // closed when ttl and err are set
-	ttl    time.Duration
+	done   chan struct{} // closed when answer and err are set
+	answer *pb.LeaseKeepAliveResponse
 	err    error
 }
 
@@ -80,46 +80,46 @@ func (k *keepAliver) send(ctx context.Context, id int64) *aliveCall {
 }
 
 // wait returns the TTL of the answer. After an error other than that the lease is dead, the outcome is unknown.
-func (c *aliveCall) wait(ctx context.Context) (time.Duration, error) {
+func (c *aliveCall) wait(ctx context.Context) (*pb.LeaseKeepAliveResponse, error) {
 	if c.stream == nil {
 		return c.owner.alone(ctx, c.id)
 	}
 	select {
 	case <-c.done:
-		return c.ttl, c.err
+		return c.answer, c.err
 	case <-ctx.Done():
 		c.owner.overdue(c)
-		return 0, ctx.Err()
+		return nil, ctx.Err()
 	}
 }
 
 // alone sends a keep-alive over a stream of its own, which ends with it.
-func (k *keepAliver) alone(ctx context.Context, id int64) (time.Duration, error) {
+func (k *keepAliver) alone(ctx context.Context, id int64) (*pb.LeaseKeepAliveResponse, error) {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()
 	stream, err := k.client.LeaseKeepAlive(ctx)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: id}); err != nil {
-		return 0, err
+		return nil, err
 	}
 	answer, err := stream.Recv()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return ttlOf(answer)
+	return answer, errorIn(answer)
 }
 
-func ttlOf(answer *pb.LeaseKeepAliveResponse) (time.Duration, error) {
+func errorIn(answer *pb.LeaseKeepAliveResponse) error {
 	if answer.TTL <= 0 {
-		return 0, rpctypes.ErrLeaseNotFound
+		return rpctypes.ErrLeaseNotFound
 	}
-	return time.Duration(answer.TTL) * time.Second, nil
+	return nil
 }
 
-func (c *aliveCall) end(ttl time.Duration, err error) {
-	c.ttl, c.err = ttl, err
+func (c *aliveCall) end(answer *pb.LeaseKeepAliveResponse, err error) {
+	c.answer, c.err = answer, err
 	close(c.done)
 }
 
@@ -189,7 +189,7 @@ func (k *keepAliver) answer(s *aliveStream, answer *pb.LeaseKeepAliveResponse) {
 		delete(s.waiting, answer.ID)
 	}
 	c := calls[0]
-	c.end(ttlOf(answer))
+	c.end(answer, errorIn(answer))
 	if !c.left {
 		k.settled(s)
 	}
@@ -251,7 +251,7 @@ func (k *keepAliver) fail(s *aliveStream, err error) {
 	}
 	for _, calls := range s.waiting {
 		for _, c := range calls {
-			c.end(0, err)
+			c.end(nil, err)
 		}
 	}
 	clear(s.waiting)

@@ -39,30 +39,52 @@ func (t *term) move(ctx context.Context, p *pooled) {
 
 // target is the lease to move to, which an earlier move may have left.
 func (t *term) target(ctx context.Context, p *pooled) (*pooled, error) {
-	if known, next := t.leases(); known != p || next != nil {
-		return next, overIf(known != p)
+	switch known, next := t.leases(); {
+	case known != p:
+		return nil, errOver
+	case next != nil:
+		return next, nil
 	}
 	next, err := t.backend.leases.grantNew(ctx, p.seconds)
 	if err != nil {
 		return nil, err
 	}
-	t.mu.Lock()
-	over := t.pooled != p
-	if !over {
-		t.next = next
+	for {
+		switch t.announce(p, next) {
+		case announced:
+			return next, nil
+		case tooLate:
+			t.backend.leases.put(ctx, next)
+			return nil, errOver
+		case tooOld:
+			if err := t.backend.leases.renew(ctx, next).wait(ctx); err != nil {
+				t.backend.leases.poison(ctx, next, "")
+				return nil, err
+			}
+		}
 	}
-	t.mu.Unlock()
-	if over {
-		t.backend.leases.put(ctx, next)
-	}
-	return next, overIf(over)
 }
 
-func overIf(over bool) error {
-	if over {
-		return errOver
+type announcement int
+
+const (
+	announced announcement = iota
+	tooLate                // the term is over, or under another lease
+	tooOld                 // a renewal has promised more than the lease lasts
+)
+
+// announce makes the lease known to renewals, which keep it alive from then on.
+func (t *term) announce(p, next *pooled) announcement {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.pooled != p || t.next != nil:
+		return tooLate
+	case t.backend.leases.keptAt(next).Before(t.lastRenewal):
+		return tooOld
 	}
-	return nil
+	t.next = next
+	return announced
 }
 
 // moved notes that the key is under the next lease, by the write of the given revision.
@@ -76,6 +98,25 @@ func (t *term) moved(ctx context.Context, next *pooled, revision int64) {
 	t.pooled, t.next, t.revision, t.byName = next, nil, revision, false
 	t.mu.Unlock()
 	t.backend.leases.poison(ctx, old, "")
+}
+
+// drop gives up to move to a lease that is dead.
+func (t *term) drop(ctx context.Context, next *pooled) {
+	t.mu.Lock()
+	is := t.next == next
+	if is {
+		t.next = nil
+	}
+	t.mu.Unlock()
+	if is {
+		t.backend.leases.poison(ctx, next, "")
+	}
+}
+
+// isUnder reports whether these are still the leases of the term.
+func (t *term) isUnder(p, next *pooled) bool {
+	known, knownNext := t.leases()
+	return known == p && knownNext == next
 }
 
 // leases are the one that the key is under and the one that it is being moved to, both nil once the term is over.

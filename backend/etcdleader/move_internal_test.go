@@ -1,6 +1,7 @@
 package etcdleader
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"github.com/goleader/leader/backend"
 )
@@ -142,6 +144,122 @@ func TestTerm_Release_EndsAMoveThatIsUnderWay(t *testing.T) {
 	if err := successor.Renew(t.Context(), time.Hour); err != nil {
 		t.Errorf("the successor: %v", err)
 	}
+}
+
+func TestTerm_Renew_BesideAMove_IsNoLoss(t *testing.T) {
+	b, f := startForgetful(t)
+	l, old := voted(t, b)
+	f.put(func(req any, call func() error) error {
+		if r, ok := req.(*pb.RangeRequest); ok && string(r.Key) == l.key {
+			f.put(nil)
+			renewed(t, l) // which moves the key before the first renewal reads it
+		}
+		return call()
+	})
+	renewed(t, l)
+	next := l.lease()
+	if next == old {
+		t.Error("the key was not moved")
+	}
+	wantUnder(t, l, next)
+	wantAllGone(t, l, old)
+}
+
+func TestTerm_Renew_WhileALeaseIsGranted_IsNoLongerThanThatLease(t *testing.T) {
+	b, f := startForgetful(t)
+	l, _ := voted(t, b)
+	lessor := &slowLessor{LeaseClient: b.leases.client, granted: make(chan struct{}), goOn: make(chan struct{})}
+	b.leases.client = lessor
+	moved := make(chan error, 1)
+	go func() { moved <- l.Renew(t.Context(), time.Hour) }()
+	<-lessor.granted
+	sent := time.Now()
+	f.put(nil)
+	renewed(t, l)
+	close(lessor.goOn)
+	if err := <-moved; err != nil {
+		t.Fatal(err)
+	}
+	wantUnder(t, l, l.lease())
+	if kept := b.leases.keptAt(l.lease()); kept.Before(sent) {
+		t.Errorf("the key is under a lease that was kept alive %v before the last renewal", sent.Sub(kept))
+	}
+}
+
+// slowLessor holds up the answers to grants.
+type slowLessor struct {
+	pb.LeaseClient
+
+	granted, goOn chan struct{}
+}
+
+func (s *slowLessor) LeaseGrant(
+	ctx context.Context, in *pb.LeaseGrantRequest, opts ...grpc.CallOption,
+) (*pb.LeaseGrantResponse, error) {
+	answer, err := s.LeaseClient.LeaseGrant(ctx, in, opts...)
+	close(s.granted)
+	<-s.goOn
+	return answer, err
+}
+
+func TestTerm_Renew_GivesUpADeadLeaseToMoveTo(t *testing.T) {
+	b, f := startForgetful(t)
+	l, old := voted(t, b)
+	f.put(func(req any, call func() error) error {
+		if _, isMove := req.(*pb.TxnRequest); isMove {
+			return errors.New("no answer")
+		}
+		return call()
+	})
+	renewed(t, l)
+	f.put(nil)
+	_, dead := l.leases()
+	if _, err := b.client.Revoke(t.Context(), clientv3.LeaseID(dead.id)); err != nil {
+		t.Fatal(err)
+	}
+	renewed(t, l)
+	if next := l.lease(); next == old || next == dead {
+		t.Error("the key was not moved to a lease that lives")
+	}
+	wantUnder(t, l, l.lease())
+}
+
+func TestBackend_TryAcquire_UsesNoLeaseFromBeforeAVote(t *testing.T) {
+	b, _ := startForgetful(t)
+	take := func() *term {
+		t.Helper()
+		l, err := b.TryAcquire(t.Context(), backend.Request{Key: "job", Token: rand.Text(), TTL: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l.(*term)
+	}
+	first := take()
+	used := first.lease()
+	if err := first.Release(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	// The answer to the acquisition tells of the vote.
+	b.leases.mu.Lock()
+	used.vote--
+	b.leases.vote--
+	b.leases.mu.Unlock()
+	second := take()
+	if second.lease() == used {
+		t.Error("the key is under a lease from before the vote")
+	}
+	wantUnder(t, second, second.lease())
+	fresh := second.lease()
+	wantAllGone(t, second, used)
+	// A keep-alive has told of it.
+	b.leases.mu.Lock()
+	fresh.vote--
+	b.leases.mu.Unlock()
+	third := take()
+	if third.lease() == fresh || !third.byName { // which it is not once it was moved
+		t.Error("a lease from before the vote was taken out of the pool")
+	}
+	wantAllGone(t, third, fresh)
 }
 
 func TestPool_Put_TakesNoLeaseFromBeforeAVote(t *testing.T) {

@@ -1,6 +1,7 @@
 package etcdleader
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -65,7 +66,7 @@ func newPool(l *lessor) *pool {
 
 // take returns a lease for a TTL, from the pool or a new one. Its caller puts it back or poisons it.
 func (k *pool) take(ctx context.Context, ttl time.Duration) (*pooled, error) {
-	if p := k.pop(seconds(ttl + slack)); p != nil {
+	if p := k.pop(ctx, seconds(ttl+slack)); p != nil {
 		return p, nil
 	}
 	return k.takeNew(ctx, ttl)
@@ -82,6 +83,9 @@ func (k *pool) grantNew(ctx context.Context, want int64) (*pooled, error) {
 	p := &pooled{
 		id: id, name: strconv.FormatInt(id, 16), seconds: want, ttl: time.Duration(want) * time.Second, kept: time.Now(),
 	}
+	k.mu.Lock()
+	p.vote = k.vote // The answer may already be of a later one.
+	k.mu.Unlock()
 	answer, err := k.grant(ctx, p.id, want)
 	if err != nil {
 		// It has no key, so that it is enough to wait for a grant that is on its way.
@@ -89,21 +93,23 @@ func (k *pool) grantNew(ctx context.Context, want int64) (*pooled, error) {
 		return nil, err
 	}
 	p.ttl = max(p.ttl, time.Duration(answer.TTL)*time.Second)
-	p.vote = answer.GetHeader().GetRaftTerm()
+	p.vote = cmp.Or(p.vote, answer.GetHeader().GetRaftTerm())
 	return p, nil
 }
 
-// pop takes the lease out of the pool that was used last.
-func (k *pool) pop(want int64) *pooled {
+// pop takes the lease out of the pool that was used last. Those from before the last vote are dying.
+func (k *pool) pop(ctx context.Context, want int64) *pooled {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	list := k.idle[want]
-	if len(list) == 0 {
-		return nil
+	for list := k.idle[want]; len(list) > 0; list = k.idle[want] {
+		p := list[len(list)-1]
+		if k.remove(p); p.vote == k.vote {
+			return p
+		}
+		k.dying = append(k.dying, k.poisoned(p, ""))
+		k.keep(ctx, time.Time{})
 	}
-	p := list[len(list)-1]
-	k.remove(p)
-	return p
+	return nil
 }
 
 // remove takes a lease out of the pool. k.mu is held.
@@ -121,11 +127,11 @@ func (k *pool) remove(p *pooled) {
 	}
 }
 
-// put gives a lease back that certainly holds no key. One with an unresolved request, or of an earlier vote, is revoked
-// instead.
+// put gives a lease back that certainly holds no key. One with an unresolved request, or from before the last vote, is
+// revoked instead.
 func (k *pool) put(ctx context.Context, p *pooled) {
 	k.mu.Lock()
-	clean := p.unanswered == 0 && !p.tainted && p.vote >= k.vote && k.size < maxIdle
+	clean := p.unanswered == 0 && !p.tainted && p.vote == k.vote && k.size < maxIdle
 	if clean && !k.closed {
 		p.idle = time.Now()
 		k.idle[p.seconds] = append(k.idle[p.seconds], p)
@@ -160,18 +166,26 @@ type renewal struct {
 	call *aliveCall
 }
 
-// heard takes the number of the last vote from an answer.
+// heard takes the number of the last vote from an answer for which the servers needed a quorum. It becomes smaller where
+// a backup was restored.
 func (k *pool) heard(answer *pb.ResponseHeader) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.vote = max(k.vote, answer.GetRaftTerm())
+	k.vote = answer.GetRaftTerm()
 }
 
 // isOld reports whether there was a vote since the lease was granted.
 func (k *pool) isOld(p *pooled) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return p.vote < k.vote
+	return p.vote != k.vote
+}
+
+// keptAt is when the newest answered grant or keep-alive of a lease in use was sent.
+func (k *pool) keptAt(p *pooled) time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return p.kept
 }
 
 // renew sends a keep-alive, which has to be awaited. Without a lease it does nothing.
@@ -190,7 +204,7 @@ func (r *renewal) wait(ctx context.Context) error {
 	if r == nil {
 		return nil
 	}
-	_, err := r.call.wait(ctx)
+	answer, err := r.call.wait(ctx)
 	r.pool.mu.Lock()
 	defer r.pool.mu.Unlock()
 	r.p.unanswered--
@@ -198,6 +212,7 @@ func (r *renewal) wait(ctx context.Context) error {
 		r.p.tainted = true
 		return err
 	}
+	r.pool.vote = max(r.pool.vote, answer.GetHeader().GetRaftTerm()) // a server may answer that knows of no vote yet
 	if r.sent.After(r.p.kept) {
 		r.p.kept = r.sent
 	}

@@ -297,8 +297,8 @@ func TestKeepAliver_LeavesAStreamThatDoesNotAnswer(t *testing.T) {
 	f := newFake()
 	k := newKeepAliver(f)
 	t.Cleanup(k.close)
-	if ttl, err := k.send(t.Context(), 1).wait(t.Context()); err != nil || ttl != 2*time.Second {
-		t.Fatalf("keep-alive: %v, %v", ttl, err)
+	if answer, err := k.send(t.Context(), 1).wait(t.Context()); err != nil || answer.TTL != 2 {
+		t.Fatalf("keep-alive: %v, %v", answer, err)
 	}
 	f.count(func() int { f.deaf[2] = true; return 0 })
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

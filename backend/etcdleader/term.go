@@ -29,7 +29,10 @@ type term struct {
 	byName   bool    // the key is named after our lease, and no renewal has found anything else in it than our record
 	pooled   *pooled // the lease under the key; nil once the term is over
 	next     *pooled // the lease that the key is being moved to; nil if there is none
-	releases int     // under way, so that what a watch shows is our own doing
+
+	lastRenewal time.Time // when the last one that succeeded began
+
+	releases int // under way, so that what a watch shows is our own doing
 	watch    *time.Timer
 	watching bool
 }
@@ -47,43 +50,74 @@ func (t *term) again(ctx context.Context) (backend.Lease, error) {
 // Renew sends a keep-alive, and beside it a read that proves that the key is still there, and that the server which
 // answers has a quorum. It repeats the TTL of the acquisition, whatever ttl is.
 func (t *term) Renew(ctx context.Context, _ time.Duration) error {
+	for range conflicts {
+		if done, err := t.renew(ctx); done || err != nil {
+			return err
+		}
+	}
+	return backend.WithKind(errRetry, backend.Unavailable)
+}
+
+// renew is one try; done is false if the key was moved meanwhile to a lease that it has not kept alive.
+func (t *term) renew(ctx context.Context) (done bool, err error) {
+	sent := time.Now()
 	p, next := t.leases()
 	if p == nil {
-		return backend.ErrLost
+		return false, backend.ErrLost
 	}
 	b := t.backend
 	if err := b.ready(ctx); err != nil {
-		return err
+		return false, err
 	}
 	alive, nextAlive := b.leases.renew(ctx, p), b.leases.renew(ctx, next)
 	answer, err := b.client.Get(ctx, t.key)
 	aliveErr, nextErr := alive.wait(ctx), nextAlive.wait(ctx)
 	if err != nil {
-		return classify(ctx, err)
+		return false, classify(ctx, err)
 	}
+	b.leases.heard(answer.Header)
 	id, err := t.leaseIn(answer.Kvs)
 	switch {
 	case err != nil:
 		t.distrustName()
-		return err
+		return false, err
 	case next != nil && id == next.id:
 		t.moved(ctx, next, answer.Kvs[0].ModRevision)
-		aliveErr = nextErr
-	case id != p.id:
+		p, next, aliveErr = next, nil, nextErr
+	case id != p.id && t.isUnder(p, next):
 		t.lose(ctx)
-		return backend.ErrLost
+		return false, backend.ErrLost
+	case id == p.id && isDead(nextErr):
+		t.drop(ctx, next)
+	case id == p.id:
+		t.wrote(answer.Kvs[0].ModRevision) // by whomever
 	}
 	switch aliveErr = cmp.Or(aliveErr, nextErr); {
-	case aliveErr != nil && t.lease() == nil:
-		return backend.ErrLost // A release has come between, and revoked the lease because a keep-alive was on its way.
+	case !t.isUnder(p, next):
+		return false, nil
 	case aliveErr != nil: // Even if the lease is said to be dead: what it ends is gone, or will be at the next renewal.
-		return classify(ctx, aliveErr)
+		return false, classify(ctx, aliveErr)
+	}
+	return t.renewed(ctx, p, next, sent), nil
+}
+
+// renewed notes that the key lives for the TTL from the given instant on, whichever of the leases it is under. It reports
+// false if it may be under another one by now.
+func (t *term) renewed(ctx context.Context, p, next *pooled, sent time.Time) bool {
+	t.mu.Lock()
+	is := t.pooled == p && t.next == next
+	if is && sent.After(t.lastRenewal) {
+		t.lastRenewal = sent
+	}
+	t.mu.Unlock()
+	if !is {
+		return false
 	}
 	t.rewatch()
-	if b.leases.heard(answer.Header); b.leases.isOld(p) {
+	if t.backend.leases.isOld(p) {
 		t.move(ctx, p)
 	}
-	return nil
+	return true
 }
 
 // leaseIn is the id of the lease that the key is under; 0 if it is not the term's.
@@ -247,7 +281,7 @@ func (t *term) distrustName() {
 func (t *term) wrote(revision int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.revision = revision
+	t.revision = max(t.revision, revision)
 }
 
 // taint keeps the lease, which has an unresolved request, from another use.
