@@ -135,10 +135,12 @@ func (d *faultyDriver) attempt(ctx context.Context, req backend.Request) (backen
 	if err != nil {
 		return nil, err
 	}
+	repeated := false
 	switch {
 	case r.spent == req.Token && d.sin != "accepts a spent token":
 		return nil, d.spentError(req)
 	case d.owns(r, req) && !d.free(r) && !r.kept:
+		repeated = true
 		d.repeat(r, req)
 	case !d.free(r) && !d.mayStealNow(r):
 		return nil, d.lose(ctx, r, req)
@@ -148,6 +150,7 @@ func (d *faultyDriver) attempt(ctx context.Context, req backend.Request) (backen
 		d.take(r, req)
 	}
 	l := d.lease(r, req)
+	l.repeated = repeated
 	if d.sin == "ties the lease to the attempt's context" {
 		context.AfterFunc(ctx, func() { _ = l.Release(context.WithoutCancel(ctx), 0) })
 	}

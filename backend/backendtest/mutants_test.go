@@ -71,6 +71,7 @@ var mutants = []struct{ sin, caught string }{
 	{"releases without looking at the token", "Release_SparesTheSuccessor"},
 	{"compares the owner on release", "Release_ComparesTheToken"},
 	{"keeps a successor's key", "Release_KeepsNoSuccessor"},
+	{"releases a repeated lease by its name", "Release_OfARepeatSparesTheSuccessor"},
 	{"ignores keep", "Keep_HoldsTheKey"},
 	{"keeps for ever", "Keep_Ends"},
 	{"hides that a key is kept", "Keep_IsShown"},

@@ -1,6 +1,7 @@
 package backendtest
 
 import (
+	"errors"
 	"time"
 
 	"github.com/goleader/leader/backend"
@@ -50,6 +51,12 @@ func releaseCases() []testCase {
 			rule: ruleRelease,
 			says: "a late release that asks to keep the key neither ends nor shortens a successor's lease",
 			run:  releaseKeepsNoSuccessor,
+		},
+		{
+			name: "Release_OfARepeatSparesTheSuccessor",
+			rule: ruleRelease,
+			says: "of two clients that have a lease by the same token, the later release does not touch a successor",
+			run:  releaseOfARepeatSparesTheSuccessor,
 		},
 	}
 }
@@ -124,4 +131,25 @@ func releaseKeepsNoSuccessor(t *caseT) {
 	before := t.inspect(b, "job")
 	t.release(old, t.ttl())
 	t.unharmed(a, next, before)
+}
+
+func releaseOfARepeatSparesTheSuccessor(t *caseT) {
+	a, b := t.pair()
+	for _, keep := range []time.Duration{0, t.long()} {
+		req := t.request("job", t.long())
+		first := t.win(a, req)
+		second, err := t.try(b, req)
+		switch {
+		case errors.Is(err, backend.ErrHeld): // where the client counts, too
+			second = t.win(a, req)
+		case err != nil:
+			t.Fatalf("TryAcquire with the token that holds the key: %v", err)
+		}
+		t.release(first, 0)
+		next := t.win(a, t.request("job", t.long()))
+		before := t.inspect(b, "job")
+		t.release(second, keep)
+		t.unharmed(b, next, before)
+		t.release(next, 0)
+	}
 }

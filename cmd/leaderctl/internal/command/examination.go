@@ -20,7 +20,7 @@ const (
 	doctorName = "leaderctl-doctor"
 	// trips is how often the round trip is measured.
 	trips = 11
-	// trialLease is how long the lease lasts at least that doctor takes, so that no slow answer is taken for a lack of rights.
+	// trialLease is how long the lease of doctor lasts at least, so that no slow answer is taken for a lack of rights.
 	trialLease = 30 * time.Second
 	// tripsPerLease is how many round trips a lease should have room for.
 	tripsPerLease = 10
