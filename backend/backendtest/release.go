@@ -146,6 +146,11 @@ func releaseOfARepeatSparesTheSuccessor(t *caseT) {
 			t.Fatalf("TryAcquire with the token that holds the key: %v", err)
 		}
 		t.release(first, 0)
+		if h := t.inspect(a, "job"); !h.Free() { // it has become the second client's alone
+			t.release(second, 0)
+			t.free(a, "job")
+			continue
+		}
 		next := t.win(a, t.request("job", t.long()))
 		before := t.inspect(b, "job")
 		t.release(second, keep)
