@@ -176,7 +176,10 @@ func TestBackend_Requests_AreSentOnce(t *testing.T) {
 		answerLate(&pb.TxnRequest{})
 		_, err := b.TryAcquire(t.Context(), req)
 		check("an acquisition", err)
-		lease, err := b.TryAcquire(t.Context(), req)
+		if err := b.Abandon(t.Context(), req); err != nil { // It has the key, which a repeated attempt would move.
+			t.Fatal(err)
+		}
+		lease, err := b.TryAcquire(t.Context(), backend.Request{Key: "job", Token: rand.Text(), TTL: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
