@@ -145,15 +145,15 @@ func releaseOfARepeatSparesTheSuccessor(t *caseT) {
 		case err != nil:
 			t.Fatalf("TryAcquire with the token that holds the key: %v", err)
 		}
+		late := second
 		t.release(first, 0)
 		if h := t.inspect(a, "job"); !h.Free() { // it has become the second client's alone
 			t.release(second, 0)
-			t.free(a, "job")
-			continue
+			late = first
 		}
 		next := t.win(a, t.request("job", t.long()))
 		before := t.inspect(b, "job")
-		t.release(second, keep)
+		t.release(late, keep)
 		t.unharmed(b, next, before)
 		t.release(next, 0)
 	}

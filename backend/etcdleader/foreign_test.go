@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
@@ -121,7 +120,7 @@ func TestBackend_ForeignKeyAtThePlace_IsNoLoss(t *testing.T) {
 	lost := lease.(backend.LossNotifier).Lost()
 	wait := await(t.Context(), b, "job", holder(t, b, "job").Seen)
 	waiting(t, wait)
-	time.Sleep(2 * etcdleader.WatchAfter)
+	eventually(t, "the lease watches its key", func() bool { return etcdleader.IsWatched(lease) })
 	for _, name := range []string{"", "0", "~"} { // before and after ours
 		if _, err := client.Put(t.Context(), b.Place("job")+"\t"+name, "none of ours"); err != nil {
 			t.Fatal(err)

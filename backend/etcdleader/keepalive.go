@@ -79,7 +79,7 @@ func (k *keepAliver) send(ctx context.Context, id int64) *aliveCall {
 	return c
 }
 
-// wait returns the TTL of the answer. After an error other than that the lease is dead, the outcome is unknown.
+// wait returns the answer. After an error other than that the lease is dead, the outcome is unknown.
 func (c *aliveCall) wait(ctx context.Context) (*pb.LeaseKeepAliveResponse, error) {
 	if c.stream == nil {
 		return c.owner.alone(ctx, c.id)
