@@ -24,39 +24,45 @@ const (
 
 func (a *announcer) say(when manner, f func()) {
 	a.mu.Lock()
-	a.waiting = append(a.waiting, f)
 	idle := !a.busy
 	a.busy = true
+	if !idle {
+		a.waiting = append(a.waiting, f)
+	}
 	a.mu.Unlock()
 	switch {
 	case !idle:
 	case when == later:
-		go a.call()
+		go a.call(f)
 	default:
-		a.call()
+		a.call(f)
 	}
 }
 
-// begin calls the first hook of a lease, for which the announcer was made busy, and then what came before it was called.
-func (a *announcer) begin(first func()) {
-	first()
-	a.call()
-}
-
-// call calls what waits. A hook that panics ends the announcements of its lease.
-func (a *announcer) call() {
-	for {
-		a.mu.Lock()
-		if len(a.waiting) == 0 {
-			a.busy = false
-			a.mu.Unlock()
-			return
+// call calls a hook, for which the announcer was made busy, and then what came before it had returned, also if it panics.
+func (a *announcer) call(f func()) {
+	returned := false
+	defer func() {
+		if !returned {
+			a.call(a.next())
 		}
-		next := a.waiting[0]
-		a.waiting = a.waiting[1:]
-		a.mu.Unlock()
-		next()
+	}()
+	for ; f != nil; f = a.next() {
+		f()
 	}
+	returned = true
+}
+
+// next returns what waits; nil, and the announcer is no longer busy, if nothing does.
+func (a *announcer) next() (f func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.waiting) == 0 {
+		a.busy = false
+		return nil
+	}
+	f, a.waiting = a.waiting[0], a.waiting[1:]
+	return f
 }
 
 // values is the context of hooks and of requests that the caller's end does not stop.
@@ -71,7 +77,7 @@ func (h *hold) values() context.Context {
 func (h *hold) announceAcquired() bool {
 	f := h.e.config.hooks.Acquired
 	if f != nil {
-		h.news.begin(func() { f(h.ctx, h.info()) })
+		h.news.call(func() { f(h.ctx, h.info()) })
 	}
 	return f != nil
 }
@@ -127,4 +133,16 @@ func (h *hold) announceReleaseFailed(err error) {
 			f(h.values(), h.info(), err)
 		}
 	})
+}
+
+// announceGone tells how a lease ended whose holder had released it, but whose action returned only after that.
+func (h *hold) announceGone(state trust) {
+	if state == takenOver {
+		h.announceReleased()
+		return
+	}
+	h.mu.Lock()
+	failure := h.failure
+	h.mu.Unlock()
+	h.announceReleaseFailed(h.e.failure("release", h.call.name, lost(ErrExpired, failure)))
 }

@@ -10,6 +10,9 @@ import (
 // They are called synchronously and outside locks. Those of one lease are called in the order in which things happen,
 // one at a time; a hook that blocks delays the later ones, and may delay that lease's renewals, but never the end of a
 // context. The ctx of a hook carries the values of the caller's and is only good for the time of the call.
+//
+// After Acquired, at least one of Lost, Released and ReleaseFailed is called for that lease; after Lost, one of the others
+// may follow.
 type Hooks struct {
 	// RunStarted is called before a run or a term of a campaign asks for its lease. What it returns is used as the
 	// context of the run, so it may add a span.

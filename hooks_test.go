@@ -53,6 +53,66 @@ func TestHooks_TellARunInOrder(t *testing.T) {
 	}
 }
 
+// Whoever counts the leases that are held must be told of each end.
+func TestHooks_TellTheEndOfALeaseThatWasReleasedInsideTheAction(t *testing.T) {
+	released := func(after leader.Action) leader.Action {
+		return func(ctx context.Context) error {
+			l, _ := leader.LeaseFrom(ctx)
+			if err := l.Release(ctx); err != nil {
+				return err
+			}
+			return after(ctx)
+		}
+	}
+	rows := map[string]struct {
+		script func(d *driver)
+		opts   []leader.RunOption
+		drain  time.Duration
+		want   string
+	}{
+		"at once":                  {nil, nil, 0, "acquired, released"},
+		"after a while":            {nil, nil, 2 * lease, "acquired, released"},
+		"after it was taken over":  {func(d *driver) { d.onVerb(renews, fails(backend.ErrLost)) }, nil, lease, "acquired, released"},
+		"after it was not renewed": {nil, []leader.RunOption{leader.WithoutAutoExtend()}, lease, "acquired, release failed"},
+		"late, but before its end": {nil, []leader.RunOption{leader.WithoutAutoExtend()}, lease - 1, "acquired, released"},
+	}
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDriver()
+				if row.script != nil {
+					row.script(d)
+				}
+				var j journal
+				e := electorOn(t, d, leader.WithHooks(recordingHooks(&j)))
+				if _, err := e.RunIfLeader(t.Context(), "a", released(works(row.drain)), row.opts...); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				if got := j.String(); got != row.want {
+					t.Errorf("hooks: %s, want %s", got, row.want)
+				}
+			})
+		})
+	}
+}
+
+func TestHooks_TellTheEndOfALeaseAlsoWhereAnotherHookPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var j journal
+		bad := leader.Hooks{Acquired: func(context.Context, leader.LeaseInfo) { panic("a hook") }}
+		e := electorOn(t, newDriver(), leader.WithHooks(leader.JoinHooks(recordingHooks(&j), bad)))
+		func() {
+			defer func() { _ = recover() }()
+			_, _ = e.RunIfLeader(t.Context(), "a", nothing)
+			t.Error("the panic did not go on up")
+		}()
+		if got := j.String(); got != "acquired, released" {
+			t.Errorf("hooks: %s, want acquired, released", got)
+		}
+	})
+}
+
 func TestHooks_RunStartedMayChangeTheContextOfTheRun(t *testing.T) {
 	type key struct{}
 	synctest.Test(t, func(t *testing.T) {

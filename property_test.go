@@ -73,12 +73,14 @@ type world struct {
 	rng     *rand.Rand
 	leaders map[string]map[*leader.Lease]bool
 	fences  map[string]uint64
+	told    map[uint64]leader.LeaseInfo // by fence, of which hooks know the acquisition, and no end yet
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
 	return &world{
 		t: t, store: local.New(), rng: rand.New(rand.NewPCG(seed, 0)),
 		leaders: make(map[string]map[*leader.Lease]bool), fences: make(map[string]uint64),
+		told: make(map[uint64]leader.LeaseInfo),
 	}
 }
 
@@ -101,6 +103,28 @@ func (w *world) run() {
 			w.t.Errorf("name %d: got %v, %v after all faults, want elected", j, r, err)
 		}
 	}
+	for _, l := range w.told {
+		w.t.Errorf("no hook told the end of %+v", l)
+	}
+}
+
+// hooks keep told.
+func (w *world) hooks() leader.Hooks {
+	ended := func(l leader.LeaseInfo) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.told, l.Fence)
+	}
+	return leader.Hooks{
+		Acquired: func(_ context.Context, l leader.LeaseInfo) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.told[l.Fence] = l
+		},
+		Lost:          func(_ context.Context, l leader.LeaseInfo, _ error) { ended(l) },
+		Released:      func(_ context.Context, l leader.LeaseInfo) { ended(l) },
+		ReleaseFailed: func(_ context.Context, l leader.LeaseInfo, _ error) { ended(l) },
+	}
 }
 
 // elector makes one with a client of its own, whose network fails in its own way.
@@ -117,7 +141,8 @@ func (w *world) elector(i int) *leader.Single {
 	if w.chance(0.7) {
 		driver = hinting{driver: d}
 	}
-	return electorOn(w.t, driver, leader.WithNodeID(fmt.Sprint("node ", i)), leader.WithLeaseTime(pick(w, worldLeases)))
+	return electorOn(w.t, driver, leader.WithNodeID(fmt.Sprint("node ", i)), leader.WithLeaseTime(pick(w, worldLeases)),
+		leader.WithHooks(w.hooks()))
 }
 
 // marginFor is the default safety margin.

@@ -35,9 +35,12 @@ func (h *hold) finish(at instant) error {
 		// The store may still have it, or be out of reach: nobody needs to wait for that.
 		if state == expired && at.before(expires) {
 			go h.release(at, expires) //nolint:errcheck // announced
-		} else {
-			go h.dispose()
+			return nil
 		}
+		if !lost {
+			h.announceGone(state)
+		}
+		go h.dispose()
 		return nil
 	case trusted:
 	}

@@ -67,18 +67,15 @@ func (o *Observer) renewFailed(ctx context.Context, l leader.LeaseInfo, err erro
 }
 
 func (o *Observer) lost(ctx context.Context, l leader.LeaseInfo, cause error) {
-	o.end(ctx, l)
-	o.sink.LeaseLost(ctx, o.name(l.Name), Cause(cause))
+	o.sink.LeaseLost(ctx, o.end(ctx, l), Cause(cause))
 }
 
 func (o *Observer) released(ctx context.Context, l leader.LeaseInfo) {
-	o.end(ctx, l)
-	o.sink.Released(ctx, o.name(l.Name))
+	o.sink.Released(ctx, o.end(ctx, l))
 }
 
 func (o *Observer) releaseFailed(ctx context.Context, l leader.LeaseInfo, err error) {
-	o.end(ctx, l)
-	o.sink.ReleaseFailed(ctx, o.name(l.Name), Kind(err))
+	o.sink.ReleaseFailed(ctx, o.end(ctx, l), Kind(err))
 	o.abandoned(ctx, l.Name, "release", err)
 }
 
@@ -89,9 +86,13 @@ func (o *Observer) abandoned(ctx context.Context, name, op string, err error) {
 	}
 }
 
-// end tells the end of a lease, unless that was told before: one that was lost may still be released.
-func (o *Observer) end(ctx context.Context, l leader.LeaseInfo) {
-	if name, ok := o.active.remove(l); ok {
-		o.sink.LeaseEnded(ctx, name)
+// end tells the end of a lease, unless that was told before: one that was lost may still be released. It returns the name
+// under which the lease is counted.
+func (o *Observer) end(ctx context.Context, l leader.LeaseInfo) string {
+	name, ok := o.active.remove(l)
+	if !ok {
+		return o.name(l.Name)
 	}
+	o.sink.LeaseEnded(ctx, name)
+	return name
 }

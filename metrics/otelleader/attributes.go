@@ -18,8 +18,6 @@ const (
 	keyOp       = attribute.Key("leader.op")
 	keyHolder   = attribute.Key("leader.holder")
 	keyAttempts = attribute.Key("leader.attempts")
-	keyWaited   = attribute.Key("leader.waited")
-	keyHeld     = attribute.Key("leader.held")
 	keyTook     = attribute.Key("leader.took")
 	keyRenewals = attribute.Key("leader.renewals")
 	keyLink     = attribute.Key("leader.link")

@@ -11,7 +11,7 @@ import (
 
 // describe puts what is known of a run at its end into its span.
 func describe(r *run, result leader.RunResult, outcome, reason string) {
-	attrs := append(r.attrs[1:1], keyOutcome.String(outcome), keyWaited.Float64(result.Waited.Seconds()))
+	attrs := append(r.attrs[1:1], keyOutcome.String(outcome))
 	if result.Attempts > 1 {
 		attrs = append(attrs, keyAttempts.Int(result.Attempts))
 	}
@@ -19,7 +19,7 @@ func describe(r *run, result leader.RunResult, outcome, reason string) {
 		attrs = append(attrs, keyReason.String(reason))
 	}
 	if l := result.Lease; l.Name != "" {
-		attrs = append(attrs, keyNode.String(l.Node), fence(l.Fence), keyHeld.Float64(l.Held.Seconds()))
+		attrs = append(attrs, keyNode.String(l.Node), fence(l.Fence))
 		if l.Slot > 0 {
 			attrs = append(attrs, keySlot.Int(l.Slot))
 		}

@@ -14,11 +14,11 @@
 //	acquired, renewed, renewal failed, lost, released, release failed
 //
 // and its attributes leader.name, leader.node, leader.fence, leader.slot, leader.outcome, leader.reason, leader.holder,
-// leader.attempts if there were several, leader.renewals, and in seconds leader.waited and leader.held. It has an error
-// status when the action failed, when it did not run because of an error, and when the lease was lost; not when its
-// caller's context ended it. Only the first renewals are events, so that a long term keeps its acquisition: [MaxRenewals]
-// of either kind. What happens after the run returned, such as the late release of a lost lease, is in no span. A lease
-// from Acquire is no run: its events go to the span of the context it was acquired with.
+// leader.attempts if there were several, and leader.renewals; how long it waited and held its lease, the times of its events
+// tell. It has an error status when the action failed, when it did not run because of an error, and when the lease was lost;
+// not when its caller's context ended it. Only the first renewals are events, so that a long term keeps its acquisition:
+// [MaxRenewals] of either kind. What happens after the run returned, such as the late release of a lost lease, is in no
+// span. A lease from Acquire is no run: its events go to the span of the context it was acquired with.
 //
 // # Links
 //

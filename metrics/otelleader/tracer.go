@@ -52,7 +52,7 @@ type run struct {
 	failures atomic.Int64
 	lost     sync.Once // the event of it
 
-	attrs [7]attribute.KeyValue // room for those that most runs have, first the name
+	attrs [5]attribute.KeyValue // room for those that most runs have, first the name
 }
 
 // leaseID tells the lease of a run from those acquired by hand inside of it.
