@@ -128,6 +128,7 @@ func (s *seeker) seek(ctx context.Context, started time.Time, claimed bool) (h *
 	case !waits:
 		h, err = s.attempt(ctx)
 	}
+	s.e.announceFailed(ctx, s.hold.call.name, err)
 	if !waits || h != nil || err != nil && !s.worthwhile(ctx, err) {
 		return h, err
 	}

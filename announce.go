@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -63,6 +64,17 @@ func (a *announcer) next() (f func()) {
 	}
 	f, a.waiting = a.waiting[0], a.waiting[1:]
 	return f
+}
+
+// announceFailed tells of an attempt, if the store failed at it.
+func (e *engine) announceFailed(ctx context.Context, name string, err error) {
+	f := e.config.hooks.AcquireFailed
+	if f == nil || err == nil || ctx.Err() != nil { // its cause may be a failure of another call
+		return
+	}
+	if failure, ok := errors.AsType[*BackendError](err); ok {
+		f(ctx, name, failure)
+	}
 }
 
 // values is the context of hooks and of requests that the caller's end does not stop.

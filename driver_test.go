@@ -347,6 +347,7 @@ func recordingHooks(j *journal) leader.Hooks {
 		return func(context.Context, leader.LeaseInfo, error) { j.add(line) }
 	}
 	return leader.Hooks{
+		AcquireFailed: func(context.Context, string, error) { j.add("acquire failed") },
 		Acquired:      note("acquired"),
 		RenewFailed:   noteErr("renew failed"),
 		Lost:          noteErr("lost"),

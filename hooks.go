@@ -20,6 +20,9 @@ type Hooks struct {
 	// RunFinished is called with what the run returns. An action that did not return, because of a panic or
 	// runtime.Goexit, is reported as ActionFailed with ErrNoReturn.
 	RunFinished func(ctx context.Context, name string, r RunResult, err error)
+	// AcquireFailed is called after each attempt to acquire a lease, or to use a run key, at which the store failed, with
+	// a [*BackendError]. A call that waits goes on trying after most of them. That another has the lease is no failure.
+	AcquireFailed func(ctx context.Context, name string, err error)
 	// Acquired is called when a lease was acquired, before the action starts.
 	Acquired func(ctx context.Context, l LeaseInfo)
 	// Renewed is called after each successful renewal, which took that long.
@@ -53,6 +56,7 @@ func joinTwo(a, b Hooks) Hooks {
 	return Hooks{
 		RunStarted:    joinStarted(a.RunStarted, b.RunStarted),
 		RunFinished:   joinFinished(a.RunFinished, b.RunFinished),
+		AcquireFailed: joinFailed(a.AcquireFailed, b.AcquireFailed),
 		Acquired:      join(a.Acquired, b.Acquired),
 		Renewed:       joinWith(a.Renewed, b.Renewed),
 		RenewFailed:   joinWith(a.RenewFailed, b.RenewFailed),
@@ -60,6 +64,13 @@ func joinTwo(a, b Hooks) Hooks {
 		Released:      join(a.Released, b.Released),
 		ReleaseFailed: joinWith(a.ReleaseFailed, b.ReleaseFailed),
 	}
+}
+
+func joinFailed(a, b func(context.Context, string, error)) func(context.Context, string, error) {
+	if a == nil || b == nil {
+		return either(a, b, a == nil)
+	}
+	return func(ctx context.Context, name string, err error) { a(ctx, name, err); b(ctx, name, err) }
 }
 
 func join(a, b func(context.Context, LeaseInfo)) func(context.Context, LeaseInfo) {

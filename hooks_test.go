@@ -20,7 +20,9 @@ func TestHooks_TellARunInOrder(t *testing.T) {
 		action leader.Action
 		want   string
 	}{
-		"a quick run": {func(*driver) {}, nothing, "acquired, released"},
+		"a quick run":          {func(*driver) {}, nothing, "acquired, released"},
+		"a store that is down": {func(d *driver) { d.onVerb(acquires, fails(errDown)) }, nothing, "acquire failed"},
+		"another leads":        {func(d *driver) { d.onVerb(acquires, fails(backend.ErrHeld)) }, nothing, ""},
 		"a failing renewal": {
 			func(d *driver) { d.first(1, renews, fails(errDown)) },
 			works(lease), "acquired, renew failed, released",
@@ -40,10 +42,8 @@ func TestHooks_TellARunInOrder(t *testing.T) {
 				d := newDriver()
 				row.script(d)
 				var j journal
-				_, err := electorOn(t, d, leader.WithHooks(recordingHooks(&j))).RunIfLeader(t.Context(), "a", row.action)
-				if err != nil {
-					t.Fatal(err)
-				}
+				e := electorOn(t, d, leader.WithHooks(recordingHooks(&j)))
+				_, _ = e.RunIfLeader(t.Context(), "a", row.action) // the hooks are what counts
 				synctest.Wait()
 				if got := j.String(); got != row.want {
 					t.Errorf("hooks: %s, want %s", got, row.want)
@@ -51,6 +51,53 @@ func TestHooks_TellARunInOrder(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestHooks_TellEachAttemptOfAWaitAtWhichTheStoreFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDriver()
+		d.first(2, acquires, fails(errDown))
+		var j journal
+		e := electorOn(t, d, leader.WithHooks(recordingHooks(&j)))
+		if _, err := e.RunIfLeader(t.Context(), "a", nothing, leader.WithWaitTime(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := j.String(), "acquire failed, acquire failed, acquired, released"; got != want {
+			t.Errorf("hooks: %s, want %s", got, want)
+		}
+	})
+}
+
+func TestHooks_TellOfARunKeyThatCannotBeUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDriver()
+		d.onVerb(puts, fails(errDown))
+		var j journal
+		e := electorOn(t, recording{d}, leader.WithHooks(recordingHooks(&j)))
+		_, err := e.RunIfLeader(t.Context(), "a", nothing, leader.WithRunKey("today", time.Hour))
+		wantIs(t, err, errDown)
+		if got, want := j.String(), "acquired, released, acquire failed"; got != want {
+			t.Errorf("hooks: %s, want %s", got, want)
+		}
+	})
+}
+
+// The context of a lost lease may name a failure of the store as its cause, which is not one of this attempt.
+func TestHooks_DoNotTakeTheEndOfAContextForAFailedAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		time.AfterFunc(time.Second, func() { cancel(&leader.BackendError{Op: "renew", Err: errDown}) })
+		d := newDriver()
+		d.onVerb(acquires, fails(backend.ErrHeld))
+		var j journal
+		e := electorOn(t, d, leader.WithHooks(recordingHooks(&j)))
+		_, err := e.RunIfLeader(ctx, "a", nothing, leader.WithWaitTime(time.Minute))
+		wantIs(t, err, errDown)
+		if got := j.String(); got != "" {
+			t.Errorf("hooks: %s, want none", got)
+		}
+	})
 }
 
 // Whoever counts the leases that are held must be told of each end.

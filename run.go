@@ -86,6 +86,7 @@ func (e *engine) runOnce(ctx context.Context, h *hold, action Action, r *RunResu
 	case errors.Is(err, ErrLeaseLost):
 		return notRun(h.call.name, err)
 	}
+	e.announceFailed(ctx, h.call.name, err)
 	return e.notElected(ctx, &h.call, action, r, err)
 }
 

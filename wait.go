@@ -34,6 +34,7 @@ func (s *seeker) wait(ctx context.Context, tried bool) (*hold, error) {
 			s.pause(ctx, &p)
 		}
 		h, err := s.look(ctx)
+		s.e.announceFailed(ctx, s.hold.call.name, err)
 		if err == nil || s.e.clock.now().reached(s.ends) || !s.worthwhile(ctx, err) {
 			return h, err
 		}

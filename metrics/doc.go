@@ -7,7 +7,7 @@
 //
 // Every value that may become a label is from a short list, given at the functions [Outcome], [Cause] and [Kind]; only
 // names are not. They are bounded by a function, by default [FirstNames] of [DefaultNames], because a program may make
-// a name of each of its customers, and each name costs a monitoring system some fifty series.
+// a name of each of its customers, and each name costs a monitoring system some sixty series.
 //
 // Hooks do not tell everything. A waiter does not know since when the lease that it gets was free; [Observer.Watch]
 // follows a name and measures that.

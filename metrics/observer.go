@@ -30,6 +30,7 @@ func (o *Observer) Hooks() leader.Hooks {
 	return leader.Hooks{
 		RunStarted:    o.runStarted,
 		RunFinished:   o.runFinished,
+		AcquireFailed: o.acquireFailed,
 		Acquired:      o.acquired,
 		Renewed:       o.renewed,
 		RenewFailed:   o.renewFailed,
@@ -48,6 +49,10 @@ func (o *Observer) runFinished(ctx context.Context, name string, r leader.RunRes
 	run := Run{Result: r, Failure: err}
 	run.Outcome, run.Reason = Outcome(ctx, r, err)
 	o.sink.RunFinished(ctx, o.name(name), run)
+}
+
+func (o *Observer) acquireFailed(ctx context.Context, name string, err error) {
+	o.sink.AcquireFailed(ctx, o.name(name), Kind(err))
 	o.abandoned(ctx, name, "acquire", err)
 }
 

@@ -67,17 +67,17 @@ func TestObserver_TellsOfARunWhateverBecomesOfIt(t *testing.T) {
 			"a started, a acquired, a ended, a release failed denied, a finished elected",
 		},
 		"a store that is down": {
-			func(s *store) { s.acquire = errDown }, nothing, nil, "a started, a finished not_run unavailable",
+			func(s *store) { s.acquire = errDown }, nothing, nil, "a started, a attempt failed unavailable, a finished not_run unavailable",
 		},
 		"a store that is down, skipped": {
 			func(s *store) { s.acquire = errDown }, nothing,
 			[]leader.RunOption{leader.WithFailureMode(leader.Skip)},
-			"a started, a finished skipped store_failed",
+			"a started, a attempt failed unavailable, a finished skipped store_failed",
 		},
 		"a store that is down, run anyway": {
 			func(s *store) { s.acquire = errDown }, nothing,
 			[]leader.RunOption{leader.WithFailureMode(leader.FailOpenRun)},
-			"a started, a finished elected unguarded",
+			"a started, a attempt failed unavailable, a finished elected unguarded",
 		},
 		"a lease that another holds": {
 			func(s *store) { s.acquire = backend.ErrHeld }, nothing, nil, "a started, a finished skipped contended",
@@ -124,10 +124,29 @@ func TestObserver_TellsOfACallThatWasGivenUp(t *testing.T) {
 		h := hanging{newStore(), make(chan struct{})}
 		e := elector(t, h, metrics.NewObserver(told, nil).Hooks(), leader.WithLeaseTime(20*time.Second))
 		_, err := e.RunIfLeader(t.Context(), "a", nothing)
-		if got, want := told.text(), "a started, a finished not_run unavailable, a abandoned acquire"; got != want {
+		want := "a started, a attempt failed unavailable, a abandoned acquire, a finished not_run unavailable"
+		if got := told.text(); got != want {
 			t.Errorf("told %s, want %s (%v)", got, want, err)
 		}
 		close(h.thaw)
+	})
+}
+
+// A campaign says nothing else for as long as it waits for its store.
+func TestObserver_TellsOfEachAttemptOfACampaignAtWhichTheStoreFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, told := newStore(), &log{}
+		s.acquire = errDown
+		e := elector(t, s, metrics.NewObserver(told, nil).Hooks(), leader.WithLeaseTime(20*time.Second))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_ = e.Campaign(ctx, "a", untilDone) // it ends with ctx
+		told.mu.Lock()
+		defer told.mu.Unlock()
+		failed := len(told.lines) - 2
+		if failed < 5 || told.lines[failed] != "a attempt failed unavailable" {
+			t.Errorf("told %q, want a failed attempt every few seconds", told.lines)
+		}
 	})
 }
 

@@ -15,6 +15,10 @@ type Sink interface {
 	// RunFinished takes what became of it.
 	RunFinished(ctx context.Context, name string, r Run)
 
+	// AcquireFailed counts an attempt at which the store failed; a run or a campaign may have made more of them. kind is one
+	// of [Kind].
+	AcquireFailed(ctx context.Context, name, kind string)
+
 	// LeaseAcquired counts a lease. It is active until LeaseEnded.
 	LeaseAcquired(ctx context.Context, name string)
 	// LeaseEnded is called once for each lease that was acquired: when it was lost, or else when its release succeeded

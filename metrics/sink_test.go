@@ -43,6 +43,10 @@ func (l *log) RunFinished(_ context.Context, name string, r metrics.Run) {
 	l.add("%s finished %s %s", name, r.Outcome, r.Reason)
 }
 
+func (l *log) AcquireFailed(_ context.Context, name, kind string) {
+	l.add("%s attempt failed %s", name, kind)
+}
+
 func (l *log) LeaseAcquired(_ context.Context, name string)            { l.add("%s acquired", name) }
 func (l *log) LeaseEnded(_ context.Context, name string)               { l.add("%s ended", name) }
 func (l *log) LeaseLost(_ context.Context, name, cause string)         { l.add("%s lost %s", name, cause) }

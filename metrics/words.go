@@ -130,6 +130,9 @@ func Cause(err error) string {
 	return Other
 }
 
+// Kinds are all that [Kind] returns.
+func Kinds() []string { return []string{Unknown, Unavailable, Denied, Misconfigured} }
+
 // Kind says how the store failed: [Unknown], [Unavailable], [Denied] or [Misconfigured]. An error that is none of the
 // store's is Unknown.
 func Kind(err error) string {

@@ -37,10 +37,10 @@
 // # Figures
 //
 // The figures are those of package promleader, under names from which exporters to Prometheus make the same ones:
-// leader.runs, leader.acquire.duration, leader.run.duration, leader.active_leases, leader.leases.acquired,
-// leader.leases.lost, leader.renewals, leader.renewal.failures, leader.renewal.duration, leader.releases,
-// leader.release.failures, leader.calls.abandoned, leader.handover.gap, leader.history.records.stored, .refused and
-// .dropped. Durations are in seconds. Their attributes are leader.name, leader.outcome, leader.reason, leader.cause,
-// leader.kind and leader.op, with the values of package metrics; at most a hundred names are told apart, see
+// leader.runs, leader.acquire.duration, leader.run.duration, leader.acquire.failures, leader.active_leases,
+// leader.leases.acquired, leader.leases.lost, leader.renewals, leader.renewal.failures, leader.renewal.duration,
+// leader.releases, leader.release.failures, leader.calls.abandoned, leader.handover.gap, leader.history.records.stored,
+// .refused and .dropped. Durations are in seconds. Their attributes are leader.name, leader.outcome, leader.reason,
+// leader.cause, leader.kind and leader.op, with the values of package metrics; at most a hundred names are told apart, see
 // [MeterOptions].
 package otelleader

@@ -16,6 +16,7 @@ type sink struct {
 	acquireDuration metric.Float64Histogram
 	runDuration     metric.Float64Histogram
 	active          *tally
+	acquireFailures *tally
 	acquired        *tally
 	lost            *tally
 	renewals        *tally
@@ -41,9 +42,11 @@ func newSink(m metric.Meter) (*sink, error) {
 			"From the call until the lease was acquired, of runs that got it.", waits),
 		runDuration: i.seconds("leader.run.duration", "How long runs held their leases.", runs),
 		active:      i.upDown("leader.active_leases", "{lease}", "Leases held by this process."),
-		acquired:    i.counter("leader.leases.acquired", "{lease}", "Leases that were acquired."),
-		lost:        i.counter("leader.leases.lost", "{lease}", "Leases that ended before their holder was done."),
-		renewals:    i.counter("leader.renewals", "{renewal}", "Renewals that succeeded."),
+		acquireFailures: i.counter("leader.acquire.failures", "{attempt}",
+			"Attempts to acquire a lease at which the store failed."),
+		acquired: i.counter("leader.leases.acquired", "{lease}", "Leases that were acquired."),
+		lost:     i.counter("leader.leases.lost", "{lease}", "Leases that ended before their holder was done."),
+		renewals: i.counter("leader.renewals", "{renewal}", "Renewals that succeeded."),
 		renewalFailures: i.counter("leader.renewal.failures", "{renewal}",
 			"Renewals that failed; a lease is not lost by one."),
 		renewalDuration: i.seconds("leader.renewal.duration", "How long renewals that succeeded took.", waits),
@@ -70,18 +73,22 @@ func (s *sink) of(name string) *series {
 	if known, ok := s.names.Load(name); ok {
 		return known.(*series)
 	}
-	for _, cause := range []string{metrics.Expired, metrics.TakenOver, metrics.Abandoned} {
+	for _, cause := range []string{metrics.Expired, metrics.TakenOver, metrics.Abandoned, metrics.Other} {
 		s.lost.of(labels{name: name, key: keyCause, value: cause})
 	}
 	for _, reason := range []string{"", metrics.NoReturn, metrics.Unguarded} {
 		s.runs.of(outcome(name, metrics.ActionFailed, reason))
 	}
 	s.runs.of(outcome(name, metrics.Elected, metrics.Unguarded))
-	for _, reason := range []string{metrics.Unavailable, metrics.Denied, metrics.Misconfigured, metrics.Unsupported} {
+	for _, reason := range append(metrics.Kinds(), metrics.Unsupported) {
 		s.runs.of(outcome(name, metrics.NotRun, reason))
 	}
-	s.renewalFailures.of(labels{name: name, key: keyKind, value: metrics.Unavailable})
-	s.releaseFailures.of(labels{name: name, key: keyKind, value: metrics.Unavailable})
+	for _, kind := range metrics.Kinds() {
+		l := labels{name: name, key: keyKind, value: kind}
+		s.acquireFailures.of(l)
+		s.renewalFailures.of(l)
+		s.releaseFailures.of(l)
+	}
 	only := labels{name: name}
 	known, _ := s.names.LoadOrStore(name, &series{
 		succeeded: s.runs.of(outcome(name, metrics.Elected, "")),
@@ -116,6 +123,10 @@ func (s *sink) RunFinished(ctx context.Context, name string, r metrics.Run) {
 		s.acquireDuration.Record(ctx, r.Result.Waited.Seconds(), of.record...)
 		s.runDuration.Record(ctx, r.Result.Lease.Held.Seconds(), of.record...)
 	}
+}
+
+func (s *sink) AcquireFailed(_ context.Context, name, kind string) {
+	s.acquireFailures.of(labels{name: name, key: keyKind, value: kind}).n.Add(1)
 }
 
 func (s *sink) LeaseAcquired(_ context.Context, name string) {

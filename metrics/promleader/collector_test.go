@@ -83,6 +83,7 @@ func TestCollector_CountsWhatElectorsDo(t *testing.T) {
 			"leader_runs_total{name=job,outcome=not_run,reason=unavailable}":  1,
 			"leader_acquire_duration_seconds_count{name=job}":                 4,
 			"leader_run_duration_seconds_count{name=job}":                     4,
+			"leader_acquire_failures_total{kind=unavailable,name=job}":        3,
 			"leader_leases_acquired_total{name=job}":                          4,
 			"leader_leases_acquired_total{name=by hand}":                      1,
 			"leader_active_leases{name=by hand}":                              1,

@@ -10,6 +10,7 @@
 //	leader_acquire_duration_seconds{name}         from the call until the lease was acquired, of runs that got it
 //	leader_run_duration_seconds{name}             how long those runs held their leases
 //	leader_active_leases{name}                    leases held now
+//	leader_acquire_failures_total{name,kind}      attempts at which the store failed, also those of campaigns
 //	leader_leases_acquired_total{name}
 //	leader_leases_lost_total{name,cause}
 //	leader_renewals_total{name}

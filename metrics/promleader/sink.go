@@ -16,6 +16,7 @@ type sink struct {
 	acquireDuration *prometheus.HistogramVec
 	runDuration     *prometheus.HistogramVec
 	active          *prometheus.GaugeVec
+	acquireFailures *prometheus.CounterVec
 	acquired        *prometheus.CounterVec
 	lost            *prometheus.CounterVec
 	renewals        *prometheus.CounterVec
@@ -49,6 +50,8 @@ func newSink(opts *Options) *sink {
 		active: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "leader_active_leases", Help: "Leases held by this process.",
 		}, []string{"name"}),
+		acquireFailures: counter("leader_acquire_failures_total",
+			"Attempts to acquire a lease at which the store failed.", "name", "kind"),
 		acquired: counter("leader_leases_acquired_total",
 			"Leases that were acquired.", "name"),
 		lost: counter("leader_leases_lost_total",
@@ -81,8 +84,8 @@ func histogram(name, help string, buckets []float64) *prometheus.HistogramVec {
 
 func (s *sink) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		s.runs, s.acquireDuration, s.runDuration, s.active, s.acquired, s.lost, s.renewals, s.renewalFailures,
-		s.renewalDuration, s.releases, s.releaseFailures, s.abandoned, s.gap,
+		s.runs, s.acquireDuration, s.runDuration, s.active, s.acquireFailures, s.acquired, s.lost, s.renewals,
+		s.renewalFailures, s.renewalDuration, s.releases, s.releaseFailures, s.abandoned, s.gap,
 	}
 }
 
@@ -99,18 +102,21 @@ func (s *sink) of(name string) *series {
 	if known, ok := s.names.Load(name); ok {
 		return known.(*series)
 	}
-	for _, cause := range []string{metrics.Expired, metrics.TakenOver, metrics.Abandoned} {
+	for _, cause := range []string{metrics.Expired, metrics.TakenOver, metrics.Abandoned, metrics.Other} {
 		s.lost.WithLabelValues(name, cause)
 	}
 	for _, reason := range []string{"", metrics.NoReturn, metrics.Unguarded} {
 		s.runs.WithLabelValues(name, metrics.ActionFailed, reason)
 	}
 	s.runs.WithLabelValues(name, metrics.Elected, metrics.Unguarded)
-	for _, reason := range []string{metrics.Unavailable, metrics.Denied, metrics.Misconfigured, metrics.Unsupported} {
+	for _, reason := range append(metrics.Kinds(), metrics.Unsupported) {
 		s.runs.WithLabelValues(name, metrics.NotRun, reason)
 	}
-	s.renewalFailures.WithLabelValues(name, metrics.Unavailable)
-	s.releaseFailures.WithLabelValues(name, metrics.Unavailable)
+	for _, kind := range metrics.Kinds() {
+		s.acquireFailures.WithLabelValues(name, kind)
+		s.renewalFailures.WithLabelValues(name, kind)
+		s.releaseFailures.WithLabelValues(name, kind)
+	}
 	known, _ := s.names.LoadOrStore(name, &series{
 		succeeded:       s.runs.WithLabelValues(name, metrics.Elected, ""),
 		acquired:        s.acquired.WithLabelValues(name),
@@ -136,6 +142,10 @@ func (s *sink) RunFinished(_ context.Context, name string, r metrics.Run) {
 		of.acquireDuration.Observe(r.Result.Waited.Seconds())
 		of.runDuration.Observe(r.Result.Lease.Held.Seconds())
 	}
+}
+
+func (s *sink) AcquireFailed(_ context.Context, name, kind string) {
+	s.acquireFailures.WithLabelValues(name, kind).Inc()
 }
 
 func (s *sink) LeaseAcquired(_ context.Context, name string) {
