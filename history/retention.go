@@ -13,9 +13,10 @@ const chunk = 1000
 
 // Retention says what is kept of a history. Zero means no bound.
 type Retention struct {
-	// MaxAge is how long records are kept, counted from the start of the run.
+	// MaxAge is how long records are kept, counted from when they were written last: at the end of the run, or at its
+	// start while it has not ended.
 	MaxAge time.Duration
-	// MaxPerName is how many records of each name are kept, at least one: the newest.
+	// MaxPerName is how many records of each name are kept, at least one: those that were written last.
 	MaxPerName int
 }
 
@@ -76,16 +77,16 @@ func (s *SQL) pruneByCount(ctx context.Context, keep int) (deleted int64, err er
 		return 0, err
 	}
 	for _, name := range names {
-		var started int64
+		var written int64
 		var id string
-		err := s.db.QueryRowContext(ctx, s.retention.lastKept, name, keep-1).Scan(&started, &id)
+		err := s.db.QueryRowContext(ctx, s.retention.lastKept, name, keep-1).Scan(&written, &id)
 		if errors.Is(err, sql.ErrNoRows) {
 			continue // somebody else prunes as well
 		}
 		if err != nil {
 			return deleted, err
 		}
-		n, err := s.delete(ctx, s.retention.deleteBefore, name, started, started, id)
+		n, err := s.delete(ctx, s.retention.deleteBefore, name, written, written, id)
 		deleted += n
 		if err != nil {
 			return deleted, err

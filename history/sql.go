@@ -16,9 +16,6 @@ import (
 // DefaultTable is the table's name where none is given.
 const DefaultTable = "leader_history"
 
-// migrations is how often the table is tried to be created.
-const migrations = 3
-
 // Placeholders is how a database writes the parameters of a statement.
 type Placeholders uint8
 
@@ -43,13 +40,14 @@ type SQLOptions struct {
 //
 // A row is a [Record]. Instants are in microseconds since 1970, 0 for one that has not come, and durations in
 // microseconds, so that no time zone gets between; a fence over 2^63-1 shows as a negative number. Column written says
-// says when the row was. Names that differ in case or accents are different; MySQL and MariaDB ignore spaces at their end.
+// when the row was, by the clock of who wrote it; it is what newest and oldest mean here. Names that differ in case or
+// accents are different; MySQL and MariaDB ignore spaces at their end.
 type SQL struct {
 	db    *sql.DB
 	table string
 
 	insert, update string
-	recent, all    string
+	recent         map[selection]string // the queries
 	retention      retention
 }
 
@@ -77,7 +75,7 @@ func NewSQL(db *sql.DB, opts *SQLOptions) (*SQL, error) {
 	}
 	say := func(text string) string { return opts.Placeholders.in(strings.ReplaceAll(text, "{table}", s.table)) }
 	s.insert, s.update = say(insertRow), say(updateRow)
-	s.recent, s.all = say(selectRecent), say(selectAll)
+	s.recent = map[selection]string{ofAll: say(selectAll), ofName: say(selectName), ofStatus: say(selectStatus)}
 	s.retention = newRetention(say)
 	return s, nil
 }
@@ -97,29 +95,6 @@ func (p Placeholders) in(text string) string {
 	return b.String()
 }
 
-// Schema returns the statements that create the table, for migrations of one's own. They may be executed repeatedly.
-func (s *SQL) Schema() []string { return []string{strings.ReplaceAll(createTable, "{table}", s.table)} }
-
-// Migrate creates the table if it does not exist. Several processes may do so at once. ctx governs the statements.
-func (s *SQL) Migrate(ctx context.Context) error {
-	for _, ddl := range s.Schema() {
-		if err := s.create(ctx, ddl); err != nil {
-			return fmt.Errorf("history: create table: %w", err)
-		}
-	}
-	return nil
-}
-
-// create executes ddl. PostgreSQL refuses it to some of those who create one table at once, and only for the moment.
-func (s *SQL) create(ctx context.Context, ddl string) (err error) {
-	for range migrations {
-		if _, err = s.db.ExecContext(ctx, ddl); err == nil || ctx.Err() != nil {
-			break
-		}
-	}
-	return err
-}
-
 // Write implements [Sink]: all records are written in one transaction.
 func (s *SQL) Write(ctx context.Context, records []Record) error {
 	// Under MySQL's default, updating a row that is not there keeps others from inserting beside it.
@@ -128,8 +103,9 @@ func (s *SQL) Write(ctx context.Context, records []Record) error {
 		return fmt.Errorf("history: begin: %w", err)
 	}
 	defer tx.Rollback() //nolint:errcheck // done, or failed already
+	now := time.Now().UnixMicro()
 	for i := range records {
-		if err := s.put(ctx, tx, &records[i]); err != nil {
+		if err := s.put(ctx, tx, &records[i], now+int64(i)); err != nil { // apart, so that their order is kept
 			return err
 		}
 	}
@@ -139,8 +115,8 @@ func (s *SQL) Write(ctx context.Context, records []Record) error {
 	return nil
 }
 
-func (s *SQL) put(ctx context.Context, tx *sql.Tx, r *Record) error {
-	state, err := stateOf(r)
+func (s *SQL) put(ctx context.Context, tx *sql.Tx, r *Record, written int64) error {
+	state, err := stateOf(r, written)
 	if err != nil {
 		return err
 	}
@@ -164,7 +140,7 @@ func (s *SQL) put(ctx context.Context, tx *sql.Tx, r *Record) error {
 }
 
 // stateOf lists the values of the columns that may change, in the order of the statements.
-func stateOf(r *Record) ([]any, error) {
+func stateOf(r *Record, written int64) ([]any, error) {
 	metadata := ""
 	if len(r.Metadata) > 0 {
 		text, err := json.Marshal(r.Metadata)
@@ -180,7 +156,7 @@ func stateOf(r *Record) ([]any, error) {
 	return []any{
 		r.Node, r.Key, r.Slot, int64(r.Fence), r.Status.String(), //nolint:gosec // goes back the same way
 		micros(r.Acquired), micros(r.Finished), r.Waited.Microseconds(), r.Held.Microseconds(), r.Attempts, unguarded,
-		r.Reason, r.Holder, r.Error, r.ErrorType, r.Lost, metadata, time.Now().UnixMicro(),
+		r.Reason, r.Holder, r.Error, r.ErrorType, r.Lost, metadata, written,
 	}, nil
 }
 
@@ -200,14 +176,31 @@ func instant(micros int64) time.Time {
 	return time.UnixMicro(micros)
 }
 
-// Recent returns the last records of a name, or of all if it is empty; at most limit of them, newest first. Instants and
-// durations are in whole microseconds. ctx governs the query.
+// selection is what a query is about.
+type selection uint8
+
+const (
+	ofAll selection = iota
+	ofName
+	ofStatus
+)
+
+// Recent returns the last records of a name, or of all if it is empty; at most limit of them, newest first: those whose
+// start or end was written last. Instants and durations are in whole microseconds. ctx governs the query.
 func (s *SQL) Recent(ctx context.Context, name string, limit int) ([]Record, error) {
-	query, args := s.all, []any{limit}
-	if name != "" {
-		query, args = s.recent, []any{name, limit}
+	if name == "" {
+		return s.query(ctx, ofAll, limit)
 	}
-	rows, err := s.db.QueryContext(ctx, query, args...)
+	return s.query(ctx, ofName, name, limit)
+}
+
+// RecentOf is [SQL.Recent] for the runs of all names that have a status.
+func (s *SQL) RecentOf(ctx context.Context, status Status, limit int) ([]Record, error) {
+	return s.query(ctx, ofStatus, status.String(), limit)
+}
+
+func (s *SQL) query(ctx context.Context, which selection, args ...any) ([]Record, error) {
+	rows, err := s.db.QueryContext(ctx, s.recent[which], args...)
 	if err != nil {
 		return nil, fmt.Errorf("history: query: %w", err)
 	}

@@ -1,8 +1,7 @@
 package history
 
-// The statements of SQL, with {table} for the table's name. Keys are written as constraints of the table, because not
-// every database creates an index only if there is none. What begins with /*! is a comment except for MySQL and MariaDB,
-// whose defaults may lack characters, and take names for equal that differ.
+// The statements of SQL, with {table} for the table's name. What begins with /*! is a comment except for MySQL and
+// MariaDB, whose defaults may lack characters, and take names for equal that differ.
 const (
 	createTable = `CREATE TABLE IF NOT EXISTS {table} (
 	id         VARCHAR(64)   NOT NULL,
@@ -26,8 +25,7 @@ const (
 	lost       VARCHAR(512)  NOT NULL,
 	metadata   TEXT          NOT NULL,
 	written    BIGINT        NOT NULL,
-	PRIMARY KEY (started, id),
-	UNIQUE (name, started, id)
+	PRIMARY KEY (started, id)
 ) /*! CHARACTER SET utf8mb4 COLLATE utf8mb4_bin */`
 
 	updateRow = `UPDATE {table} SET node = ?, lease_key = ?, slot = ?, fence = ?, status = ?, acquired = ?, finished = ?,
@@ -38,20 +36,30 @@ const (
 	waited, held, attempts, unguarded, reason, holder, error, error_type, lost,
 	metadata, written, started, id, name) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-	selectAll = `SELECT node, lease_key, slot, fence, status, acquired, finished, waited, held, attempts, unguarded,
-	reason, holder, error, error_type, lost, metadata, started, id, name FROM {table}
-	ORDER BY started DESC, id DESC LIMIT ?`
+	columns = `SELECT node, lease_key, slot, fence, status, acquired, finished, waited, held, attempts, unguarded,
+	reason, holder, error, error_type, lost, metadata, started, id, name FROM {table}`
 
-	selectRecent = `SELECT node, lease_key, slot, fence, status, acquired, finished, waited, held, attempts, unguarded,
-	reason, holder, error, error_type, lost, metadata, started, id, name FROM {table}
-	WHERE name = ? ORDER BY started DESC, id DESC LIMIT ?`
+	selectAll    = columns + ` ORDER BY written DESC, id DESC LIMIT ?`
+	selectName   = columns + ` WHERE name = ? ORDER BY written DESC, id DESC LIMIT ?`
+	selectStatus = columns + ` WHERE status = ? ORDER BY written DESC, id DESC LIMIT ?`
 
 	// A chunk ends at the instant of its last row, so that a long backlog is not deleted in one transaction.
-	endOfChunk = `SELECT started FROM {table} WHERE started < ? ORDER BY started LIMIT 1 OFFSET ?`
-	deleteTo   = `DELETE FROM {table} WHERE started <= ?`
-	deleteOld  = `DELETE FROM {table} WHERE started < ?`
+	endOfChunk = `SELECT written FROM {table} WHERE written < ? ORDER BY written LIMIT 1 OFFSET ?`
+	deleteTo   = `DELETE FROM {table} WHERE written <= ?`
+	deleteOld  = `DELETE FROM {table} WHERE written < ?`
 
 	crowdedNames = `SELECT name FROM {table} GROUP BY name HAVING COUNT(*) > ?`
-	lastKept     = `SELECT started, id FROM {table} WHERE name = ? ORDER BY started DESC, id DESC LIMIT 1 OFFSET ?`
-	deleteBefore = `DELETE FROM {table} WHERE name = ? AND (started < ? OR (started = ? AND id < ?))`
+	lastKept     = `SELECT written, id FROM {table} WHERE name = ? ORDER BY written DESC, id DESC LIMIT 1 OFFSET ?`
+	deleteBefore = `DELETE FROM {table} WHERE name = ? AND (written < ? OR (written = ? AND id < ?))`
 )
+
+// createIndex are the ways to create {index} on {table}, which is {name} in {schema}; each database understands one of
+// them. Rows are read in the order in which they were written.
+var createIndex = []string{
+	"CREATE INDEX IF NOT EXISTS {index} ON {table} ({columns})",         // PostgreSQL, MariaDB; SQLite without a schema
+	"CREATE INDEX IF NOT EXISTS {schema}.{index} ON {name} ({columns})", // SQLite
+	"CREATE INDEX {index} ON {table} ({columns})",                       // MySQL
+}
+
+// indexes are the columns of the indexes.
+var indexes = []string{"written, id", "name, written, id", "status, written, id"}

@@ -105,44 +105,6 @@ func TestStatus_String(t *testing.T) {
 	}
 }
 
-func TestMemory_KeepsTheLastRecords(t *testing.T) {
-	m := history.NewMemory(3)
-	write := func(id, name string, s history.Status) {
-		if err := m.Write(t.Context(), []history.Record{{ID: id, Name: name, Status: s}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	show := func(list []history.Record) string {
-		var words []string
-		for _, r := range list {
-			words = append(words, r.ID+" "+r.Status.String())
-		}
-		return strings.Join(words, ", ")
-	}
-	write("1", "a", history.Running)
-	write("2", "b", history.Running)
-	write("3", "a", history.Succeeded)
-	write("1", "a", history.Failed)
-	if got := show(m.Recent("", 10)); got != "3 Succeeded, 2 Running, 1 Failed" {
-		t.Errorf("all: %s", got)
-	}
-	if got := show(m.Recent("a", 10)); got != "3 Succeeded, 1 Failed" {
-		t.Errorf("of a: %s", got)
-	}
-	write("4", "a", history.Skipped)
-	write("5", "a", history.Lost)
-	write("1", "a", history.Canceled)
-	if got := show(m.Recent("", 2)); got != "1 Canceled, 5 Lost" {
-		t.Errorf("the last two: %s", got)
-	}
-	if got := show(m.Recent("", 10)); got != "1 Canceled, 5 Lost, 4 Skipped" {
-		t.Errorf("all: %s", got)
-	}
-	if got := m.Recent("c", 10); len(got) != 0 {
-		t.Errorf("of nobody: %v", got)
-	}
-}
-
 func TestSlog_LogsByStatus(t *testing.T) {
 	var log strings.Builder
 	sink := history.NewSlog(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))

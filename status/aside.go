@@ -25,14 +25,15 @@ type answer[T any] struct {
 	err   error
 }
 
-// call returns the answer of the call under way, or of f. ctx ends the wait, not the call, which others may wait for.
+// call returns the answer of the call under way, or of f. ctx ends the wait, not the call, which others may wait for; nor
+// has the call its values, such as the span and the identity of whoever happened to ask first.
 func (a *aside[T]) call(ctx context.Context, f func(ctx context.Context) (T, error)) (T, error) {
 	a.mu.Lock()
 	c := a.current
 	if c == nil {
 		c = &answer[T]{done: make(chan struct{})}
 		a.current = c
-		go a.run(context.WithoutCancel(ctx), c, f)
+		go a.run(c, f) //nolint:contextcheck // see above
 	}
 	a.mu.Unlock()
 	t := time.NewTimer(bound)
@@ -53,14 +54,28 @@ func (a *aside[T]) call(ctx context.Context, f func(ctx context.Context) (T, err
 	}
 }
 
-func (a *aside[T]) run(ctx context.Context, c *answer[T], f func(ctx context.Context) (T, error)) {
-	ctx, cancel := context.WithTimeout(ctx, bound)
+func (a *aside[T]) run(c *answer[T], f func(ctx context.Context) (T, error)) {
+	ctx, cancel := context.WithTimeout(ownContext(), bound)
 	defer cancel()
 	c.value, c.err = f(ctx)
 	a.mu.Lock()
 	a.current = nil
 	a.mu.Unlock()
 	close(c.done)
+}
+
+// ownContext is that of what the page does for all.
+func ownContext() context.Context { return context.Background() } //nolint:forbidigo // it belongs to no request
+
+// waitFor makes a call of its own for ctx, with its values, that may outlive it.
+func waitFor(ctx context.Context, f func(ctx context.Context) error) error {
+	var calls aside[struct{}]
+	_, err := calls.call(ctx, func(context.Context) (struct{}, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
+		defer cancel()
+		return struct{}{}, f(ctx)
+	})
+	return err
 }
 
 // busy reports whether a call is under way.

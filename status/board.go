@@ -43,6 +43,7 @@ type found struct {
 	slot    int
 	holder  backend.Holder
 	expired bool
+	sent    time.Time // when it was asked for, at the latest: what remains of a lease counts from then
 }
 
 // fewNames are as many as a hook has the time to look at.
@@ -174,7 +175,7 @@ func (b *board) dropFree() bool {
 func (k *known) update(list []found, now time.Time) {
 	fresh := make(map[int]lease, len(list))
 	for _, f := range list {
-		l := leaseOf(f, k.leases[f.slot], now)
+		l := leaseOf(f, k.leases[f.slot])
 		fresh[f.slot] = l
 		k.reach = max(k.reach, f.slot+1)
 		if l.Status == occupied {
@@ -198,7 +199,7 @@ func (l lease) last() string {
 }
 
 // leaseOf makes a lease of what the store said. old is what it said before.
-func leaseOf(f found, old lease, now time.Time) lease {
+func leaseOf(f found, old lease) lease {
 	h := f.holder
 	if f.expired || h.Free() {
 		return lease{Status: empty, LastLeaderID: cmp.Or(printable(h.Owner), old.last())}
@@ -220,7 +221,7 @@ func leaseOf(f found, old lease, now time.Time) lease {
 		return l
 	}
 	l.LeaseTime = secondsOf(h.Remaining)
-	l.LeaseExpiry = &instant{now.Add(h.Remaining)}
+	l.LeaseExpiry = &instant{f.sent.Add(h.Remaining)}
 	if !known || old.LeaseExpiry == nil {
 		return l
 	}

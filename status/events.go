@@ -16,9 +16,12 @@ import (
 )
 
 const (
-	recent     = 300 // records that are read
-	maxEvents  = 60  // that are shown
-	maxSkipped = 15  // of them, as a name that many nodes try is skipped far more often than it is led
+	// perStatus is how many events of one status are shown, so that frequent runs do not crowd out a loss.
+	perStatus = 20
+	// maxSkipped is that for skipped runs, as a name that many nodes try is skipped far more often than it is led.
+	maxSkipped = 15
+	// recent is how many records are read of a history that cannot be read by status.
+	recent = 300
 )
 
 const unreadable = "the history cannot be read"
@@ -40,7 +43,7 @@ func (p *Page) refreshEvents(ctx context.Context) {
 }
 
 func (p *Page) readEvents(ctx context.Context) (struct{}, error) {
-	records, err := p.options.History.Recent(ctx, "", recent)
+	records, err := lastRecords(ctx, p.options.History)
 	if p.tellEvents(eventsOf(records), err != nil) {
 		p.logger().LogAttrs(ctx, slog.LevelWarn, unreadable, slog.Any("err", err))
 	}
@@ -64,21 +67,50 @@ func (p *Page) tellEvents(fresh []event, failed bool) (begun bool) {
 	return begun
 }
 
-// eventsOf are the last events, newest first, of records that are about in that order.
+// lastRecords reads the last records of each status, if the history can do that.
+func lastRecords(ctx context.Context, h History) (all []history.Record, err error) {
+	byStatus, ok := h.(historyByStatus)
+	if !ok {
+		return h.Recent(ctx, "", recent)
+	}
+	ended := make(map[string]bool)
+	for s := history.Running; s <= history.NotRun; s++ {
+		list, err := byStatus.RecentOf(ctx, s, mostOf(s))
+		if err != nil {
+			return nil, err
+		}
+		for i := range list {
+			ended[list[i].ID] = s != history.Running
+		}
+		all = append(all, list...)
+	}
+	// A run that has ended between two of the questions was found twice.
+	return slices.DeleteFunc(all, func(r history.Record) bool { return r.Status == history.Running && ended[r.ID] }), nil
+}
+
+// mostOf is how many events of a status are shown.
+func mostOf(s history.Status) int {
+	if s == history.Skipped {
+		return maxSkipped
+	}
+	return perStatus
+}
+
+// eventsOf are the last events of each status, newest first, of records that are in that order.
 func eventsOf(records []history.Record) []event {
-	list := make([]event, 0, maxEvents)
-	skipped := 0
+	list := make([]event, 0, len(records))
+	var count [history.NotRun + 1]int
 	for i := range records {
 		r := &records[i]
-		if r.Status == history.Skipped {
-			if skipped++; skipped > maxSkipped {
+		if int(r.Status) < len(count) {
+			if count[r.Status]++; count[r.Status] > mostOf(r.Status) {
 				continue
 			}
 		}
 		list = append(list, eventOf(r))
 	}
 	slices.SortStableFunc(list, func(x, y event) int { return y.Time.Compare(x.Time.Time) })
-	return list[:min(len(list), maxEvents)]
+	return list
 }
 
 func eventOf(r *history.Record) event {

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"sync"
@@ -33,7 +34,9 @@ type failingLease struct {
 
 // Health returns a handler that answers 200 while all is well, and 503 while the store cannot be asked, which it finds
 // out by asking, at most once a second and for at most two, or while a lease of an elector with the page's hooks has been
-// failing to renew for over a third of its time. The body says which, in JSON.
+// failing to renew for over a third of its time. A lease that was lost by it counts as failing until the store has taken a
+// lease of that name again, whoever has it, or for one lease time more after the last run here that tried for it has
+// ended. The body says which, in JSON.
 func (p *Page) Health() http.Handler {
 	c := &check{page: p}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -54,10 +57,11 @@ type check struct {
 
 func (c *check) serve(w http.ResponseWriter, r *http.Request) {
 	p := c.page
-	h := health{Status: up, Backend: p.driver.Name(), Store: up, Failing: p.renewals.failing(time.Now())}
+	h := health{Status: up, Backend: p.driver.Name(), Store: up}
 	if err := c.probe(r.Context()); err != nil {
 		h.Store, h.Problem = down, problemOf(err)
 	}
+	h.Failing = p.renewals.failing(time.Now())
 	code := http.StatusOK
 	if h.Store == down || len(h.Failing) > 0 {
 		h.Status, code = down, http.StatusServiceUnavailable
@@ -77,11 +81,29 @@ func (c *check) probe(ctx context.Context) error {
 }
 
 func (c *check) ask(ctx context.Context) (struct{}, error) {
-	_, err := c.page.driver.Inspect(ctx, c.page.probeKey())
+	err := c.askAny(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked, c.err = time.Now(), err
 	return struct{}{}, err
+}
+
+// askAny asks about the leases that were lost, to see whether somebody has acquired them since, else about any key.
+func (c *check) askAny(ctx context.Context) error {
+	p := c.page
+	losses := p.renewals.lately(atOnce)
+	if len(losses) == 0 {
+		_, err := p.driver.Inspect(ctx, p.probeKey())
+		return err
+	}
+	errs := make([]error, len(losses))
+	together(len(losses), func(n int) {
+		h, err := p.driver.Inspect(ctx, losses[n].key)
+		if errs[n] = err; err == nil && h.Fence != 0 && h.Fence != losses[n].fence {
+			p.renewals.superseded(losses[n])
+		}
+	})
+	return cmp.Or(errs...)
 }
 
 // probeKey is a key that the electors use as well, if one is known, since they have the right to.

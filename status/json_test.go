@@ -2,12 +2,15 @@ package status_test
 
 import (
 	"context"
+	"fmt"
+	"iter"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/goleader/leader"
@@ -75,6 +78,59 @@ func TestPage_JSON_TellsTheTimes(t *testing.T) {
 	}
 	if l.Since.Sub(begin).Abs() > watchdog || s.Asked.Before(begin.Add(-time.Second)) || *s.Age < 0 {
 		t.Errorf("since %v, asked %v, age %v; began %v", l.Since, s.Asked, *s.Age, begin)
+	}
+}
+
+// late is a store whose list takes its time: each name as long as another.
+type late struct{ *local.Backend }
+
+func (l late) List(ctx context.Context, prefix string, all bool) iter.Seq2[backend.Entry, error] {
+	return func(yield func(backend.Entry, error) bool) {
+		for e, err := range l.Backend.List(ctx, prefix, all) {
+			if !yield(e, err) {
+				return
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+	}
+}
+
+// plainLate is a store that cannot list, and takes its time for each name.
+type plainLate struct{ *local.Backend }
+
+func (p plainLate) Inspect(ctx context.Context, key string) (backend.Holder, error) {
+	h, err := p.Backend.Inspect(ctx, key)
+	time.Sleep(1500 * time.Millisecond)
+	return h, err
+}
+
+func TestPage_JSON_PromisesNoMoreTimeThanIsLeftHoweverSlowTheStore(t *testing.T) {
+	for name, slow := range map[string]func(d *local.Backend) backend.Driver{
+		"a slow list":    func(d *local.Backend) backend.Driver { return late{d} },
+		"a slow inspect": func(d *local.Backend) backend.Driver { return plain{plainLate{d}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := local.New()
+				e := newElector(t, d, "a", leader.WithLeaseTime(2*time.Second), leader.WithoutAutoExtend())
+				p := newPage(t, slow(d), nil)
+				for i := range 3 {
+					p.AddNames(fmt.Sprint("job-", i))
+					acquire(t, e, fmt.Sprint("job-", i))
+				}
+				began := time.Now()
+				s := snapshot(t, p)
+				left := 2*time.Second - time.Since(began)
+				for _, l := range s.Locks {
+					if got := time.Duration(*l.Remaining * float64(time.Second)); got > left || l.LeaseExpiry.After(began.Add(2*time.Second)) {
+						t.Errorf("%s: %v are shown, %v are left", l.Name, got, left)
+					}
+				}
+				if len(s.Locks) != 3 || s.Stale || left > time.Second {
+					t.Errorf("%v are left of %+v", left, s)
+				}
+			})
+		})
 	}
 }
 
@@ -230,6 +286,90 @@ func TestPage_JSON_ShowsEvents(t *testing.T) {
 	}
 	if lost != 1 || len(s.Events) > 20 || len(s.Events) < 2 || s.Events[len(s.Events)-1].Holder != "b" && s.Events[0].Holder != "b" {
 		t.Errorf("%d events, of which %d are of the loss: %+v", len(s.Events), lost, s.Events)
+	}
+}
+
+// recentOnly is a history that cannot be read by status.
+type recentOnly struct{ status.History }
+
+// handOver writes what two replicas record: that a loses what it has waited for days ago, and b, which waited too, has it
+// now; before, in between and after that, other runs.
+func handOver(t *testing.T, h status.History, others int) {
+	t.Helper()
+	at, days := time.Now(), 72*time.Hour
+	n := 0
+	write := func(r history.Record) {
+		n++
+		if err := h.Write(t.Context(), []history.Record{r}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	busy := func() {
+		for i := range others {
+			began := at.Add(time.Duration(n) * time.Millisecond)
+			s := []history.Status{history.Succeeded, history.Skipped}[i%2]
+			write(history.Record{ID: fmt.Sprint("tick-", n), Name: "tick", Status: s, Started: began, Finished: began})
+		}
+	}
+	led := history.Record{
+		ID: "a", Name: "billing", Node: "a", Status: history.Running, Started: at.Add(-days), Acquired: at.Add(-days), Fence: 1,
+	}
+	write(led)
+	busy()
+	led.Status, led.Finished, led.Lost = history.Lost, at.Add(time.Duration(n)*time.Millisecond), "not renewed in time"
+	write(led)
+	busy()
+	write(history.Record{
+		ID: "b", Name: "billing", Node: "b", Status: history.Running, Started: at.Add(-days), Fence: 2,
+		Acquired: at.Add(time.Duration(n) * time.Millisecond),
+	})
+	busy()
+}
+
+func TestPage_JSON_ShowsAHandOverAmongFrequentRuns(t *testing.T) {
+	rows := map[string]struct {
+		wrap   func(h status.History) status.History
+		others int
+	}{
+		"by status":      {func(h status.History) status.History { return h }, 400},
+		"by recent only": {func(h status.History) status.History { return recentOnly{h} }, 100},
+	}
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			h, _ := inMemory()
+			handOver(t, h, row.others)
+			s := snapshot(t, newPage(t, local.New(), &status.Options{History: row.wrap(h)}))
+			var told []string
+			for _, e := range s.Events {
+				if e.Name == "billing" {
+					told = append(told, e.Node+" "+e.Status+e.Lost)
+				}
+			}
+			if got, want := strings.Join(told, ", "), "b Running, a Lostnot renewed in time"; got != want {
+				t.Errorf("%q are shown of %d events, want %q", got, len(s.Events), want)
+			}
+			if len(s.Events) != 1+1+20+15 {
+				t.Errorf("%d events are shown", len(s.Events))
+			}
+		})
+	}
+}
+
+// torn is a history in which a run ends between two of the page's questions.
+type torn struct{ status.History }
+
+func (torn) RecentOf(_ context.Context, s history.Status, _ int) ([]history.Record, error) {
+	if s == history.Running || s == history.Lost {
+		return []history.Record{{ID: "1", Name: "job", Status: s, Acquired: time.Now()}}, nil
+	}
+	return nil, nil
+}
+
+func TestPage_JSON_ShowsARunOnceThatEndsMeanwhile(t *testing.T) {
+	h, _ := inMemory()
+	s := snapshot(t, newPage(t, local.New(), &status.Options{History: torn{h}}))
+	if len(s.Events) != 1 || s.Events[0].Status != "Lost" {
+		t.Errorf("%+v, want the loss alone", s.Events)
 	}
 }
 

@@ -86,12 +86,13 @@ func (p *Page) ask(ctx context.Context) ([]found, error) {
 		return p.inspectAll(ctx)
 	}
 	var list []found
+	sent := time.Now()
 	for e, err := range p.lister.List(ctx, key.Prefix(p.options.Namespace), true) {
 		if err != nil {
 			return nil, err
 		}
 		if i, slot, ok := parse(e.Key); ok {
-			list = append(list, found{i, slot, e.Holder, !e.Kept && e.Remaining == 0})
+			list = append(list, found{i, slot, e.Holder, !e.Kept && e.Remaining == 0, sent})
 		}
 	}
 	return list, ctx.Err()
@@ -119,6 +120,7 @@ func (p *Page) inspectAll(ctx context.Context) ([]found, error) {
 			return
 		}
 		var err error
+		f.sent = time.Now()
 		if f.holder, err = p.driver.Inspect(ctx, f.slotKey(f.slot)); err != nil {
 			cancel(err)
 		}

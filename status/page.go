@@ -36,25 +36,35 @@ type Options struct {
 	// NotRun if it was not made or nobody knows, and names who asked in its metadata, under "forced release by".
 	History History
 	// Authorize allows a forced release, and says who asks for it. An error refuses it, and is logged. Nobody can force a
-	// release if it is nil. It needs a History, and a store that can end somebody else's lease.
+	// release if it is nil; else all viewers are offered it. It needs a History, and a store that can end somebody else's
+	// lease.
 	Authorize func(r *http.Request) (who string, err error)
 	// Interval is the time between two polls while somebody watches, [DefaultInterval] if 0. They are rarer where an
 	// answer takes longer than a third of it.
 	Interval time.Duration
 	// MaxNames is how many names are shown, [DefaultMaxNames] if 0. Those that nobody leads are left out first.
 	MaxNames int
-	// MaxViewers is how many browsers may watch at once, [DefaultMaxViewers] if 0. More are told to come back later.
+	// MaxViewers is how many browsers may watch at once, [DefaultMaxViewers] if 0. More are told to come back later. One
+	// that was dropped counts until its handler has returned.
 	MaxViewers int
 	// Logger gets a warning when the store or the history cannot be asked, once until it can, and one for each attempt to
 	// force a release. The default is [slog.Default].
 	Logger *slog.Logger
 }
 
-// History is a [history.Sink] that can be read. Recent returns the last records of a name, of all names if it is empty,
-// newest first.
+// History is a [history.Sink] that can be read. Recent returns the last records of a name, of all names if it is empty, in
+// the order of what happened last, newest first.
+//
+// It may have a method RecentOf(ctx, status, limit) too, which does so for the runs of all names that have a status, as
+// those of package history and mongoleader have. Without it, frequent runs keep rare events from being seen.
 type History interface {
 	history.Sink
 	Recent(ctx context.Context, name string, limit int) ([]history.Record, error)
+}
+
+// historyByStatus is a [History] that can be read by status.
+type historyByStatus interface {
+	RecentOf(ctx context.Context, status history.Status, limit int) ([]history.Record, error)
 }
 
 // InMemory is a history kept in memory as a [History].
@@ -62,8 +72,14 @@ func InMemory(m *history.Memory) History { return memory{m} }
 
 type memory struct{ *history.Memory }
 
+var _ historyByStatus = memory{}
+
 func (m memory) Recent(_ context.Context, name string, limit int) ([]history.Record, error) {
 	return m.Memory.Recent(name, limit), nil
+}
+
+func (m memory) RecentOf(_ context.Context, status history.Status, limit int) ([]history.Record, error) {
+	return m.Memory.RecentOf(status, limit), nil
 }
 
 // Election explains whom a strategy prefers; a leader.StrategicElector does.
@@ -94,6 +110,7 @@ type Page struct {
 	board   board
 	shown   map[id]lock // as the viewers have it
 	viewers map[*viewer]struct{}
+	streams int  // under way, also those of viewers that were dropped
 	polls   bool // somebody polls
 }
 
@@ -102,7 +119,10 @@ func New(d backend.Driver, opts *Options) (*Page, error) {
 	if d == nil {
 		return nil, errors.New("status: no driver: nil")
 	}
-	p := &Page{driver: d, kick: make(chan struct{}, 1), closed: make(chan struct{}), viewers: make(map[*viewer]struct{})}
+	p := &Page{
+		driver: d, renewals: newRenewals(),
+		kick: make(chan struct{}, 1), closed: make(chan struct{}), viewers: make(map[*viewer]struct{}),
+	}
 	if opts != nil {
 		p.options = *opts
 	}
@@ -114,7 +134,6 @@ func New(d backend.Driver, opts *Options) (*Page, error) {
 	p.lister, _ = backend.As[backend.Lister](d)
 	p.cross = http.NewCrossOriginProtection()
 	p.board = newBoard(o.MaxNames)
-	p.renewals.leases = make(map[leaseID]*renewal)
 	if len(o.Path) < 2 || !strings.HasPrefix(o.Path, "/") || strings.HasSuffix(o.Path, "/") {
 		return nil, fmt.Errorf("status: path %q does not begin with a slash, or ends with one", o.Path)
 	}

@@ -118,10 +118,7 @@ func (p *Page) force(ctx context.Context, d demand) (code int, text string) {
 		p.logger().LogAttrs(ctx, slog.LevelWarn, "forced release cannot be recorded", slog.Any("err", err))
 		return http.StatusServiceUnavailable, "nothing was done, as it cannot be recorded in the history"
 	}
-	var calls aside[struct{}]
-	_, err := calls.call(ctx, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, p.breaker.Break(ctx, d.slotKey(d.slot), d.fence)
-	})
+	err := waitFor(ctx, func(ctx context.Context) error { return p.breaker.Break(ctx, d.slotKey(d.slot), d.fence) })
 	code = http.StatusOK
 	record.Status, record.Finished = history.Lost, time.Now().Round(0)
 	record.Lost = shortened(fmt.Sprintf("released by force, as %q asked", d.who), maxLost)
@@ -164,9 +161,5 @@ func (p *Page) recordOf(d demand) history.Record {
 
 // write hands a record to the history, which may hang.
 func (p *Page) write(ctx context.Context, r history.Record) error {
-	var calls aside[struct{}]
-	_, err := calls.call(ctx, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, p.options.History.Write(ctx, []history.Record{r})
-	})
-	return err
+	return waitFor(ctx, func(ctx context.Context) error { return p.options.History.Write(ctx, []history.Record{r}) })
 }

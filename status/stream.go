@@ -24,6 +24,7 @@ const (
 var (
 	errTooMany = errors.New("too many viewers")
 	errClosed  = errors.New("the page is closed")
+	errNoFlush = errors.New("nothing can be streamed: a middleware's response writer has neither Flush nor Unwrap")
 )
 
 // viewer is somebody who watches.
@@ -33,7 +34,7 @@ type viewer struct {
 
 // stream sends what there is, and then every change, as server-sent events.
 func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
-	v, first, err := p.join(r.Context())
+	v, first, err := p.join() //nolint:contextcheck // the poll is for all viewers
 	if err != nil {
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -43,6 +44,10 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // for a proxy that would collect messages
 	out := http.NewResponseController(w)
+	if errors.Is(out.Flush(), http.ErrNotSupported) {
+		http.Error(w, errNoFlush.Error(), http.StatusInternalServerError)
+		return
+	}
 	quiet := time.NewTimer(aliveEvery)
 	defer quiet.Stop()
 	message := append([]byte("retry: 1000\n\n"), first...)
@@ -75,13 +80,13 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 }
 
 // join adds a viewer, and returns its first message. It sees to it that somebody polls.
-func (p *Page) join(ctx context.Context) (v *viewer, first []byte, err error) {
+func (p *Page) join() (v *viewer, first []byte, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.isClosed():
 		return nil, nil, errClosed
-	case len(p.viewers) >= p.options.MaxViewers:
+	case p.streams >= p.options.MaxViewers:
 		return nil, nil, errTooMany
 	}
 	v = &viewer{make(chan []byte, backlog)}
@@ -89,10 +94,10 @@ func (p *Page) join(ctx context.Context) (v *viewer, first []byte, err error) {
 		p.shown = p.board.rows()
 	}
 	p.viewers[v] = struct{}{}
+	p.streams++
 	if !p.polls {
 		p.polls = true
-		ctx := context.WithoutCancel(ctx)
-		p.polling.Go(func() { p.poll(ctx) })
+		p.polling.Go(func() { p.poll(ownContext()) })
 	}
 	return v, messageOf(p.full(time.Now())), nil
 }
@@ -106,11 +111,12 @@ func (p *Page) isClosed() bool {
 	}
 }
 
-// leave removes a viewer, unless it was dropped.
+// leave removes a viewer, unless it was dropped. Its place is free only now: one that was dropped may hang in a write.
 func (p *Page) leave(v *viewer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.viewers, v)
+	p.streams--
 }
 
 // tell lets all viewers know what has changed since they were told last; mu is held.

@@ -3,12 +3,17 @@ package status_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/http/httptest"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/goleader/leader"
+	"github.com/goleader/leader/backend"
 	"github.com/goleader/leader/backend/local"
 	"github.com/goleader/leader/history"
 	"github.com/goleader/leader/status"
@@ -196,7 +201,7 @@ func (w *slowWriter) Flush() {}
 
 func TestPage_Stream_DropsASlowViewer(t *testing.T) {
 	d := newStore()
-	p := newPage(t, d, &status.Options{Interval: time.Millisecond, MaxViewers: 2})
+	p := newPage(t, d, &status.Options{Interval: time.Millisecond})
 	server := serve(t, p)
 	other := watch(t, server)
 	begun, wait, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -206,16 +211,122 @@ func TestPage_Stream_DropsASlowViewer(t *testing.T) {
 		p.ServeHTTP(&slowWriter{ResponseWriter: httptest.NewRecorder(), begun: begun, wait: wait}, r)
 	}()
 	<-begun
-	// Its place is free while it still hangs.
-	eventually(t, "it is dropped", func() bool { return knock(t, p) == http.StatusOK })
-	third := watch(t, server)
-	third.until("a message", func(d document) bool { return !d.Full })
-	other.until("a message", func(d document) bool { return !d.Full })
+	for range 20 { // more messages than may wait for it; another viewer gets them all
+		other.until("a message", func(d document) bool { return !d.Full })
+	}
 	close(wait)
 	select {
 	case <-done:
 	case <-time.After(watchdog):
 		t.Error("the stream of a dropped viewer does not end")
+	}
+}
+
+// A client that reads nothing, behind a middleware that knows no deadlines, has its place until its handler returns.
+func TestPage_Stream_KeepsThePlaceOfAViewerWhoseHandlerHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPage(t, newStore(), &status.Options{Interval: time.Hour, MaxViewers: 1})
+		hooks := p.Hooks()
+		begun, wait, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path+"/events", http.NoBody)
+		go func() {
+			defer close(done)
+			p.ServeHTTP(&slowWriter{ResponseWriter: httptest.NewRecorder(), begun: begun, wait: wait}, r)
+		}()
+		<-begun
+		for range 100 { // more messages than may wait for it
+			hooks.Released(t.Context(), leader.LeaseInfo{}) // which makes the page look
+			time.Sleep(time.Second)
+		}
+		if code := knock(t, p); code != http.StatusServiceUnavailable {
+			t.Errorf("another gets %d while the first hangs", code)
+		}
+		close(wait)
+		<-done
+		if code := knock(t, p); code != http.StatusOK {
+			t.Errorf("another gets %d when the first has gone", code)
+		}
+	})
+}
+
+// unflushed is the writer of a middleware that forgets what the one below it can.
+type unflushed struct{ http.ResponseWriter }
+
+func (u unflushed) Unwrap() int { return 0 } // none that anybody knows
+
+func TestPage_Stream_SaysThatAMiddlewareKeepsItFromStreaming(t *testing.T) {
+	w := httptest.NewRecorder()
+	p := newPage(t, newStore(), &status.Options{Interval: often})
+	p.ServeHTTP(unflushed{w}, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path+"/events", http.NoBody))
+	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "neither Flush nor Unwrap") {
+		t.Errorf("%d %q, want the reason", w.Code, w.Body)
+	}
+	if kind := w.Header().Get("Content-Type"); !strings.HasPrefix(kind, "text/plain") {
+		t.Errorf("Content-Type %q", kind)
+	}
+}
+
+// viewerKey is the key of a value that the context of a request has.
+type viewerKey struct{}
+
+// nosy notes whether a store is asked on behalf of a viewer.
+type nosy struct {
+	*store
+
+	asked   atomic.Int64
+	viewers atomic.Int64
+}
+
+func (n *nosy) List(ctx context.Context, prefix string, all bool) iter.Seq2[backend.Entry, error] {
+	n.note(ctx)
+	return n.store.List(ctx, prefix, all)
+}
+
+func (n *nosy) Inspect(ctx context.Context, key string) (backend.Holder, error) {
+	n.note(ctx)
+	return n.store.Inspect(ctx, key)
+}
+
+func (n *nosy) Break(ctx context.Context, key string, fence uint64) error {
+	n.note(ctx)
+	return n.store.Break(ctx, key, fence)
+}
+
+func (n *nosy) note(ctx context.Context) {
+	n.asked.Add(1)
+	if ctx.Value(viewerKey{}) != nil {
+		n.viewers.Add(1)
+	}
+}
+
+func TestPage_AsksTheStoreOnBehalfOfNobody(t *testing.T) {
+	d := &nosy{store: newStore()}
+	p := newPage(t, d, &status.Options{Interval: often})
+	mux := http.NewServeMux()
+	mux.Handle("/", p)
+	mux.Handle("/healthz", p.Health())
+	named := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), viewerKey{}, "alice")))
+	})
+	snapshot(t, named)
+	check(t, named)
+	s := watch(t, serve(t, named))
+	s.until("a look", func(d document) bool { return !d.Full })
+	if asked, viewers := d.asked.Load(), d.viewers.Load(); asked < 3 || viewers > 0 {
+		t.Errorf("of %d questions %d are of a viewer", asked, viewers)
+	}
+}
+
+func TestPage_Release_IsOnBehalfOfWhoAsks(t *testing.T) {
+	d := &nosy{store: newStore()}
+	h, _ := inMemory()
+	p := newPage(t, d, &status.Options{History: h, Authorize: allow("alice")})
+	l := acquire(t, newElector(t, d.store, "a"), "job")
+	named := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), viewerKey{}, "alice")))
+	})
+	if w := post(t, named, demand(l)); w.Code != http.StatusOK || d.viewers.Load() != 1 {
+		t.Errorf("%d %s, %d questions are of alice, want one", w.Code, w.Body, d.viewers.Load())
 	}
 }
 

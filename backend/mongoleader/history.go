@@ -27,7 +27,8 @@ type HistoryOptions struct {
 // History is a [history.Sink] on a collection, with one document for each run. All methods may be called concurrently;
 // several processes may share a collection. Use [NewHistory]: the zero value is not ready.
 //
-// Instants are in microseconds since 1970, 0 for one that has not come, and durations in microseconds. Concerns and
+// Instants are in microseconds since 1970, 0 for one that has not come, and durations in microseconds. Field written says
+// when the document was, by the clock of who wrote it; it is what newest and oldest mean here. Concerns and
 // preferences are those of the database. The errors are the driver's, wrapped.
 type History struct{ runs *mongo.Collection }
 
@@ -69,18 +70,48 @@ type run struct {
 	ErrorType string `bson:"errorType"`
 	Lost      string `bson:"lost"`
 	Metadata  string `bson:"metadata"` // JSON
+	Written   int64  `bson:"written"`
 }
 
-// Migrate creates the indexes that Recent and Prune use, and with them the collection, if they do not exist.
+// Migrate creates the indexes that Recent and Prune use, and with them the collection, if they do not exist. Documents of
+// an older version, which do not say when they were written, get the instant of the last that happened to the run.
 func (h *History) Migrate(ctx context.Context) error {
 	_, err := h.runs.Indexes().CreateMany(ctx, []mongo.IndexModel{
-		{Keys: doc("started", -1, "_id", -1)},
-		{Keys: doc("name", 1, "started", -1, "_id", -1)},
+		{Keys: doc("written", -1, "_id", -1)},
+		{Keys: doc("name", 1, "written", -1, "_id", -1)},
+		{Keys: doc("status", 1, "written", -1, "_id", -1)},
 	})
 	if err != nil {
 		return fmt.Errorf("mongoleader: history: create indexes: %w", classify(ctx, err))
 	}
+	if err := h.completeAll(ctx); err != nil {
+		return fmt.Errorf("mongoleader: history: complete older documents: %w", classify(ctx, err))
+	}
 	return nil
+}
+
+// completeAll lets each document say when it was written, in chunks.
+func (h *History) completeAll(ctx context.Context) error {
+	incomplete := doc("written", nil)
+	for {
+		var old []run
+		cursor, err := h.runs.Find(ctx, incomplete, options.Find().SetLimit(chunk))
+		if err == nil {
+			err = cursor.All(ctx, &old)
+		}
+		if err != nil || len(old) == 0 {
+			return err
+		}
+		models := make([]mongo.WriteModel, len(old))
+		for i := range old {
+			r := &old[i]
+			last := doc("$set", doc("written", max(r.Started, r.Acquired, r.Finished)))
+			models[i] = mongo.NewUpdateOneModel().SetFilter(doc("_id", r.ID, "written", nil)).SetUpdate(last)
+		}
+		if _, err := h.runs.BulkWrite(ctx, models); err != nil {
+			return err
+		}
+	}
 }
 
 // Write implements [history.Sink]: the records are written in one request.
@@ -89,11 +120,13 @@ func (h *History) Write(ctx context.Context, records []history.Record) error {
 		return nil
 	}
 	models := make([]mongo.WriteModel, len(records))
+	now := time.Now().UnixMicro()
 	for i := range records {
 		r, err := runOf(&records[i])
 		if err != nil {
 			return err
 		}
+		r.Written = now + int64(i) // apart, so that their order is kept
 		models[i] = mongo.NewReplaceOneModel().SetFilter(doc("_id", r.ID)).SetReplacement(r).SetUpsert(true)
 	}
 	if _, err := h.runs.BulkWrite(ctx, models); err != nil {
@@ -102,17 +135,26 @@ func (h *History) Write(ctx context.Context, records []history.Record) error {
 	return nil
 }
 
-// Recent returns the last records of a name, or of all if it is empty; at most limit of them, newest first. Instants and
-// durations are in whole microseconds. ctx governs the query.
+// Recent returns the last records of a name, or of all if it is empty; at most limit of them, newest first: those whose
+// start or end was written last. Instants and durations are in whole microseconds. ctx governs the query.
 func (h *History) Recent(ctx context.Context, name string, limit int) ([]history.Record, error) {
+	if name == "" {
+		return h.find(ctx, bson.D{}, limit)
+	}
+	return h.find(ctx, doc("name", name), limit)
+}
+
+// RecentOf is [History.Recent] for the runs of all names that have a status.
+func (h *History) RecentOf(ctx context.Context, status history.Status, limit int) ([]history.Record, error) {
+	return h.find(ctx, doc("status", status.String()), limit)
+}
+
+func (h *History) find(ctx context.Context, filter bson.D, limit int) ([]history.Record, error) {
 	if limit <= 0 {
 		return nil, nil // MongoDB takes 0 for no limit
 	}
-	filter := bson.D{}
-	if name != "" {
-		filter = doc("name", name)
-	}
-	cursor, err := h.runs.Find(ctx, filter, newestFirst().SetLimit(int64(limit)))
+	newestFirst := options.Find().SetSort(doc("written", -1, "_id", -1)).SetLimit(int64(limit))
+	cursor, err := h.runs.Find(ctx, filter, newestFirst)
 	if err != nil {
 		return nil, fmt.Errorf("mongoleader: history: query: %w", classify(ctx, err))
 	}
@@ -130,10 +172,6 @@ func (h *History) Recent(ctx context.Context, name string, limit int) ([]history
 		return nil, fmt.Errorf("mongoleader: history: query: %w", err)
 	}
 	return list, nil
-}
-
-func newestFirst() *options.FindOptionsBuilder {
-	return options.Find().SetSort(doc("started", -1, "_id", -1))
 }
 
 func runOf(r *history.Record) (*run, error) {

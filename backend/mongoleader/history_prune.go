@@ -25,7 +25,7 @@ func (h *History) Prune(ctx context.Context, keep history.Retention) (deleted in
 	}
 	if keep.MaxAge > 0 {
 		cutoff := time.Now().Add(-keep.MaxAge).UnixMicro()
-		deleted, err = h.deleteAll(ctx, doc("started", doc("$lt", cutoff)))
+		deleted, err = h.deleteAll(ctx, doc("written", doc("$lt", cutoff)))
 	}
 	if keep.MaxPerName > 0 && err == nil {
 		var more int64
@@ -40,7 +40,7 @@ func (h *History) Prune(ctx context.Context, keep history.Retention) (deleted in
 
 // deleteAll deletes what matches, in chunks, oldest first.
 func (h *History) deleteAll(ctx context.Context, filter bson.D) (deleted int64, err error) {
-	oldestFirst := options.Find().SetSort(doc("started", 1, "_id", 1)).SetProjection(doc("_id", 1)).SetLimit(chunk)
+	oldestFirst := options.Find().SetSort(doc("written", 1, "_id", 1)).SetProjection(doc("_id", 1)).SetLimit(chunk)
 	for {
 		var found []bson.D
 		cursor, err := h.runs.Find(ctx, filter, oldestFirst)
@@ -72,7 +72,7 @@ func (h *History) pruneByCount(ctx context.Context, keep int64) (deleted int64, 
 	}
 	for _, name := range names {
 		var last run // that is kept
-		newest := options.FindOne().SetSort(doc("started", -1, "_id", -1)).SetSkip(keep - 1)
+		newest := options.FindOne().SetSort(doc("written", -1, "_id", -1)).SetSkip(keep - 1)
 		err := h.runs.FindOne(ctx, doc("name", name), newest).Decode(&last)
 		if errors.Is(err, mongo.ErrNoDocuments) {
 			continue // somebody else prunes as well
@@ -81,8 +81,8 @@ func (h *History) pruneByCount(ctx context.Context, keep int64) (deleted int64, 
 			return deleted, err
 		}
 		n, err := h.deleteAll(ctx, doc("name", name, "$or", bson.A{
-			doc("started", doc("$lt", last.Started)),
-			doc("started", last.Started, "_id", doc("$lt", last.ID)),
+			doc("written", doc("$lt", last.Written)),
+			doc("written", last.Written, "_id", doc("$lt", last.ID)),
 		}))
 		deleted += n
 		if err != nil {

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"github.com/goleader/leader"
 	"github.com/goleader/leader/backend/local"
 	"github.com/goleader/leader/history"
+	"github.com/goleader/leader/status"
 )
 
 // archive is a database for histories.
@@ -27,6 +30,8 @@ type archive struct {
 	refuse []string
 	// missing is what errors say of a table that does not exist.
 	missing string
+	// index counts the columns of an index, or the indexes of that name.
+	index string
 }
 
 // archives are the databases that keep histories in these tests.
@@ -45,6 +50,7 @@ func sqliteArchive(p history.Placeholders) *archive {
 		refuse: []string{`CREATE TRIGGER refuse BEFORE INSERT ON leader_history
 			WHEN NEW.id = '2' BEGIN SELECT RAISE(ABORT, 'refused'); END`},
 		missing: "no such table",
+		index:   "SELECT COUNT(*) FROM main.sqlite_master WHERE type = 'index' AND name = '{index}'",
 	}
 }
 
@@ -54,6 +60,7 @@ func postgresArchive(d *database) *archive {
 		open:         d.newHandle,
 		refuse:       []string{"ALTER TABLE leader_history ADD CHECK (id <> '2')"},
 		missing:      "does not exist",
+		index:        "SELECT COUNT(*) FROM pg_indexes WHERE schemaname = current_schema() AND indexname = '{index}'",
 	}
 }
 
@@ -63,6 +70,8 @@ func mysqlArchive(d *database) *archive {
 		open:         d.newHandle,
 		refuse:       []string{"ALTER TABLE leader_history ADD CHECK (id <> '2')"},
 		missing:      "doesn't exist",
+		index: "SELECT COUNT(*) FROM information_schema.statistics WHERE table_schema = DATABASE() " +
+			"AND index_name = '{index}'",
 	}
 }
 
@@ -163,7 +172,11 @@ func TestHistorySQL(t *testing.T) {
 				"Write_StoresAllOrNothing":                  historyStoresAllOrNothing,
 				"Write_EndsWithItsContext":                  historyEndsWithItsContext,
 				"Recent_IsNewestFirst":                      historyIsNewestFirst,
+				"Recent_ShowsTheEndOfALongRun":              historyShowsTheEndOfALongRun,
 				"Recent_TellsNamesApart":                    historyTellsNamesApart,
+				"RecentOf_TellsStatusesApart":               historyTellsStatusesApart,
+				"Migrate_AddsIndexesToAnOlderTable":         historyAddsIndexesToAnOlderTable,
+				"ThePageShowsAHandOver":                     historyThePageShowsAHandOver,
 				"Migrate_MayBeRepeated":                     historyMigratesRepeatedly,
 				"Migrate_MayBeConcurrent":                   historyMigratesConcurrently,
 				"SaysWhatFailed":                            historySaysWhatFailed,
@@ -184,7 +197,7 @@ func historyReturnsWhatWasWritten(t *testing.T, a *archive) {
 	t.Helper()
 	s := a.sink(t)
 	minimal := history.Record{ID: "2", Name: "job", Status: history.Running, Started: at.Add(-time.Second)}
-	write(t, s, full(), minimal)
+	write(t, s, minimal, full())
 	list := recent(t, s, "", 10)
 	if len(list) != 2 {
 		t.Fatalf("%d records", len(list))
@@ -239,24 +252,133 @@ func historyEndsWithItsContext(t *testing.T, a *archive) {
 func historyIsNewestFirst(t *testing.T, a *archive) {
 	t.Helper()
 	s := a.sink(t)
-	for i, name := range []string{"a", "b", "a", "a"} {
-		write(t, s, history.Record{ID: strconv.Itoa(i), Name: name, Started: at.Add(time.Duration(i) * time.Second)})
+	run := func(i int, name string) history.Record {
+		return history.Record{ID: strconv.Itoa(i), Name: name, Started: at}
 	}
-	write(t, s, history.Record{ID: "9", Name: "a", Started: at})
+	write(t, s, run(9, "a"), run(1, "b"), run(5, "a"), run(2, "a"))
+	write(t, s, history.Record{ID: "7", Name: "a", Started: at.Add(-time.Hour)})
 	rows := []struct {
 		name  string
 		limit int
 		want  string
 	}{
-		{"a", 10, "a/3 a/2 a/9 a/0"},
-		{"a", 2, "a/3 a/2"},
-		{"", 3, "a/3 a/2 b/1"},
+		{"a", 10, "a/7 a/2 a/5 a/9"},
+		{"a", 2, "a/7 a/2"},
+		{"", 4, "a/7 a/2 a/5 b/1"},
 		{"A", 10, ""},
 		{"a", 0, ""},
 	}
 	for _, row := range rows {
 		if got := ids(recent(t, s, row.name, row.limit)); got != row.want {
 			t.Errorf("%d of %q: %s, want %s", row.limit, row.name, got, row.want)
+		}
+	}
+}
+
+// historyShowsTheEndOfALongRun lets a run of long ago end after many younger ones.
+func historyShowsTheEndOfALongRun(t *testing.T, a *archive) {
+	t.Helper()
+	s := a.sink(t)
+	long := history.Record{ID: "1", Name: "billing", Status: history.Running, Started: at.Add(-time.Hour)}
+	write(t, s, long)
+	younger := make([]history.Record, 400)
+	for i := range younger {
+		younger[i] = history.Record{ID: fmt.Sprint("t", i), Name: "tick", Status: history.Skipped, Started: at}
+	}
+	write(t, s, younger...)
+	long.Status, long.Finished = history.Lost, at
+	write(t, s, long)
+	for _, name := range []string{"", "billing"} {
+		if list := recent(t, s, name, 1); len(list) != 1 || list[0].Name != "billing" || list[0].Status != history.Lost {
+			t.Errorf("the last of %q: %v", name, list)
+		}
+	}
+}
+
+// historyThePageShowsAHandOver lets a leader of days lose its lease, with many runs of others before and after.
+func historyThePageShowsAHandOver(t *testing.T, a *archive) {
+	t.Helper()
+	s := a.sink(t)
+	busy := func(name string) {
+		batch := make([]history.Record, 320)
+		for i := range batch {
+			batch[i] = history.Record{ID: name + strconv.Itoa(i), Name: name, Status: history.Skipped, Started: at}
+		}
+		write(t, s, batch...)
+	}
+	led := history.Record{ID: "a", Name: "billing", Status: history.Running, Started: at.Add(-72 * time.Hour)}
+	next := history.Record{ID: "b", Name: "billing", Status: history.Running, Started: at.Add(-72 * time.Hour), Acquired: at}
+	write(t, s, led)
+	busy("before")
+	led.Status, led.Finished = history.Lost, at
+	write(t, s, led, next)
+	busy("after")
+	page, err := status.New(local.New(), &status.Options{History: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer page.Close()
+	w := httptest.NewRecorder()
+	page.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, status.DefaultPath, http.NoBody))
+	for _, want := range []string{`"name":"billing","status":"Lost"`, `"name":"billing","status":"Running"`} {
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s is not in %s", want, w.Body)
+		}
+	}
+}
+
+func historyTellsStatusesApart(t *testing.T, a *archive) {
+	t.Helper()
+	s := a.sink(t)
+	for i, status := range []history.Status{history.Lost, history.Running, history.Lost, history.Skipped, history.Lost} {
+		write(t, s, history.Record{ID: strconv.Itoa(i), Name: "a", Status: status, Started: at})
+	}
+	write(t, s, history.Record{ID: "0", Name: "a", Status: history.Lost, Started: at}) // as after a lost answer
+	for status, want := range map[history.Status]string{
+		history.Lost: "a/0 a/4", history.Skipped: "a/3", history.Failed: "",
+	} {
+		list, err := s.RecentOf(t.Context(), status, 2)
+		if got := ids(list); err != nil || got != want {
+			t.Errorf("%v: %s, %v, want %s", status, got, err, want)
+		}
+	}
+}
+
+// older is the table that the first version made.
+const older = `CREATE TABLE {table} (
+	id VARCHAR(64) NOT NULL, name VARCHAR(255) NOT NULL, node VARCHAR(255) NOT NULL, lease_key VARCHAR(1600) NOT NULL,
+	slot INTEGER NOT NULL, fence BIGINT NOT NULL, status VARCHAR(20) NOT NULL, started BIGINT NOT NULL,
+	acquired BIGINT NOT NULL, finished BIGINT NOT NULL, waited BIGINT NOT NULL, held BIGINT NOT NULL,
+	attempts INTEGER NOT NULL, unguarded SMALLINT NOT NULL, reason VARCHAR(255) NOT NULL, holder VARCHAR(255) NOT NULL,
+	error VARCHAR(512) NOT NULL, error_type VARCHAR(255) NOT NULL, lost VARCHAR(512) NOT NULL, metadata TEXT NOT NULL,
+	written BIGINT NOT NULL, PRIMARY KEY (started, id), UNIQUE (name, started, id)
+) /*! CHARACTER SET utf8mb4 COLLATE utf8mb4_bin */`
+
+func historyAddsIndexesToAnOlderTable(t *testing.T, a *archive) {
+	t.Helper()
+	db, schema := a.open(t)
+	table := schema + ".runs"
+	execute(t, db, strings.ReplaceAll(older, "{table}", table))
+	s, err := history.NewSQL(db, &history.SQLOptions{Table: table, Placeholders: a.placeholders})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, s, full(), history.Record{ID: "2", Name: "job", Started: at.Add(-time.Hour)})
+	if got := recent(t, s, "", 1); len(got) != 1 || got[0].ID != "2" {
+		t.Errorf("before: %v", got)
+	}
+	for range 2 {
+		if err := s.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := recent(t, s, "", 2); len(got) != 2 || text(got[1]) != text(full()) {
+		t.Errorf("after: %v", got)
+	}
+	for _, index := range []string{"runs_written", "runs_name_written", "runs_status_written"} {
+		var n int
+		if err := db.QueryRowContext(t.Context(), strings.ReplaceAll(a.index, "{index}", index)).Scan(&n); err != nil || n == 0 {
+			t.Errorf("index %s: %d, %v", index, n, err)
 		}
 	}
 }
@@ -339,87 +461,6 @@ func TestHistorySQL_RefusesBadOptions(t *testing.T) {
 	}
 	if _, err := history.NewSQL(db, &history.SQLOptions{Placeholders: 7}); err == nil {
 		t.Error("unknown placeholders are accepted")
-	}
-}
-
-func historyRefusesNegativeBounds(t *testing.T, a *archive) {
-	t.Helper()
-	s := a.sink(t)
-	for _, keep := range []history.Retention{{MaxAge: -1}, {MaxPerName: -1}} {
-		if _, err := s.Prune(t.Context(), keep); err == nil {
-			t.Errorf("%+v is accepted", keep)
-		}
-	}
-}
-
-func historyPrunesByAge(t *testing.T, a *archive) {
-	t.Helper()
-	s := a.sink(t)
-	now := time.Now()
-	const old = 2500 // more than two chunks
-	batch := make([]history.Record, old)
-	for i := range batch {
-		// Some share an instant, also where a chunk ends.
-		started := now.Add(-2 * time.Hour).Add(time.Duration(i/3) * time.Millisecond)
-		batch[i] = history.Record{ID: fmt.Sprintf("%04d", i), Name: "job", Started: started}
-	}
-	write(t, s, batch...)
-	write(t, s, history.Record{ID: "young", Name: "job", Started: now.Add(-30 * time.Minute)})
-	deleted, err := s.Prune(t.Context(), history.Retention{MaxAge: time.Hour})
-	if err != nil || deleted != old {
-		t.Errorf("%d deleted, %v", deleted, err)
-	}
-	if got := ids(recent(t, s, "", 10)); got != "job/young" {
-		t.Errorf("left: %s", got)
-	}
-	if deleted, err := s.Prune(t.Context(), history.Retention{MaxAge: time.Hour}); err != nil || deleted != 0 {
-		t.Errorf("again: %d deleted, %v", deleted, err)
-	}
-}
-
-func historyPrunesByCount(t *testing.T, a *archive) {
-	t.Helper()
-	s := a.sink(t)
-	for i := range 5 {
-		for _, name := range []string{"a", "b"} {
-			// Three start at the same instant.
-			started := at.Add(time.Duration(i/3) * time.Second)
-			write(t, s, history.Record{ID: fmt.Sprint(name, i), Name: name, Started: started})
-		}
-	}
-	write(t, s, history.Record{ID: "few0", Name: "few", Started: at})
-	deleted, err := s.Prune(t.Context(), history.Retention{MaxPerName: 3})
-	if err != nil || deleted != 4 {
-		t.Errorf("%d deleted, %v", deleted, err)
-	}
-	for name, want := range map[string]string{"a": "a/a4 a/a3 a/a2", "b": "b/b4 b/b3 b/b2", "few": "few/few0"} {
-		if got := ids(recent(t, s, name, 10)); got != want {
-			t.Errorf("left: %s, want %s", got, want)
-		}
-	}
-}
-
-func historyKeepsEverythingWithoutABound(t *testing.T, a *archive) {
-	t.Helper()
-	s := a.sink(t)
-	write(t, s, history.Record{ID: "1", Name: "a", Started: time.Unix(0, 0)})
-	if deleted, err := s.Prune(t.Context(), history.Retention{}); err != nil || deleted != 0 {
-		t.Errorf("%d deleted, %v", deleted, err)
-	}
-}
-
-func historyRecordsAPrunedRunAtItsEnd(t *testing.T, a *archive) {
-	t.Helper()
-	s := a.sink(t)
-	run := history.Record{ID: "1", Name: "a", Status: history.Running, Started: at}
-	write(t, s, run)
-	if deleted, err := s.Prune(t.Context(), history.Retention{MaxAge: time.Hour}); err != nil || deleted != 1 {
-		t.Fatal(deleted, err)
-	}
-	run.Status = history.Succeeded
-	write(t, s, run)
-	if list := recent(t, s, "a", 10); len(list) != 1 || list[0].Status != history.Succeeded {
-		t.Errorf("%v", list)
 	}
 }
 
