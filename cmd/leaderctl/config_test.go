@@ -3,9 +3,11 @@
 package main_test
 
 import (
+	"encoding/json"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -62,6 +64,7 @@ func TestConfig_TheFileOfTheUserIsFound(t *testing.T) {
 
 func TestConfig_MistakesAreSaid(t *testing.T) {
 	t.Parallel()
+	existing := onExisting(t)
 	for _, c := range []struct {
 		name     string
 		settings []string
@@ -80,7 +83,7 @@ func TestConfig_MistakesAreSaid(t *testing.T) {
 		{"a lease that is none", nil, []string{"doctor", "--lease", "-1s"}, "--lease"},
 		{"no password", []string{"LEADER_PASSWORD_FILE=/nowhere/at/all"}, []string{"list"}, "password"},
 	} {
-		v := tool(t, append(onSQLite(t), c.settings...), c.args...)
+		v := tool(t, slices.Concat(existing, c.settings), c.args...)
 		if code := v.run(t); code != 113 || !strings.Contains(v.errs.String(), c.want) {
 			t.Errorf("%s: %d, want %q in %q", c.name, code, c.want, v.errs.String())
 		}
@@ -96,9 +99,60 @@ func TestPassword_ComesFromEnvironmentOrFile(t *testing.T) {
 	must(t, 0, []string{store, "LEADER_PASSWORD=" + password}, "list")
 	must(t, 0, []string{store, "LEADER_PASSWORD_FILE=" + write(t, "password", password+"\n")}, "list")
 	must(t, 0, []string{store}, "list", "--password-file", write(t, "password", password))
-	must(t, 0, []string{store, "LEADER_CONFIG=" + write(t, "c", "password: '"+password+"'\n")}, "list")
+	config := write(t, "c", "store: redis://"+redis.Addr()+"\npassword: '"+password+"'\n")
+	must(t, 0, []string{"LEADER_CONFIG=" + config}, "list")
 	must(t, 0, []string{"LEADER_STORE=" + redis.URL(), "LEADER_PASSWORD=another"}, "list")
 	must(t, 117, []string{store}, "list")
+}
+
+func TestPassword_AFileNamedByAFlagIsStrongerThanTheEnvironment(t *testing.T) {
+	t.Parallel()
+	redis := testserver.Redis(t, testserver.RedisPassword(password))
+	right, wrong := write(t, "right", password), write(t, "wrong", "not-that-one")
+	store := "LEADER_STORE=redis://" + redis.Addr()
+	must(t, 0, []string{store, "LEADER_PASSWORD=not-that-one"}, "list", "--password-file", right)
+	must(t, 117, []string{store, "LEADER_PASSWORD=" + password}, "list", "--password-file", wrong)
+	must(t, 0, []string{store, "LEADER_PASSWORD=" + password, "LEADER_PASSWORD_FILE=" + wrong}, "list")
+}
+
+func TestPassword_OfTheConfigurationFileIsForTheStoreInItAlone(t *testing.T) {
+	t.Parallel()
+	redis := testserver.Redis(t, testserver.RedisPassword(password))
+	store := "redis://" + redis.Addr()
+	for _, line := range []string{"password: '" + password + "'\n", "password-file: " + write(t, "password", password) + "\n"} {
+		config := "LEADER_CONFIG=" + write(t, "c", "store: "+store+"\n"+line)
+		must(t, 0, []string{config}, "list")
+		must(t, 117, []string{config}, "list", "--store", store)
+		must(t, 117, []string{config, "LEADER_STORE=" + store}, "list")
+	}
+}
+
+func TestArguments_ThatAreWrongAreSaidInTheFormatOfTheSettings(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		settings, args []string
+	}{
+		{[]string{"LEADER_JSON=true"}, []string{"inspect"}},
+		{[]string{"LEADER_JSON=true"}, []string{"list", "--no-such-flag"}},
+		{[]string{"LEADER_JSON=true", "LEADER_CONFIG=/nowhere/at/all"}, []string{"list"}},
+		{[]string{"LEADER_CONFIG=" + write(t, "c", "json: true\n")}, []string{"run", "job"}},
+		{nil, []string{"inspect", "--json"}},
+	} {
+		v := tool(t, c.settings, c.args...)
+		var said struct {
+			Error string
+			Exit  int
+		}
+		code := v.run(t)
+		if err := json.Unmarshal(v.errs.Bytes(), &said); err != nil || code != 113 || said.Exit != 113 || said.Error == "" {
+			t.Errorf("%q %q: %d, %v: %s", c.settings, c.args, code, err, v.errs.String())
+		}
+	}
+	v := tool(t, []string{"LEADER_JSON=true"}, "inspect", "--json=false")
+	v.run(t)
+	if !strings.HasPrefix(v.errs.String(), "leaderctl: ") {
+		t.Errorf("a flag is stronger: %s", v.errs.String())
+	}
 }
 
 func TestPassword_IsNotForTheHistory(t *testing.T) {
@@ -131,7 +185,9 @@ func TestPassword_IsNeverPrinted(t *testing.T) {
 	}
 	for i, host := range hosts {
 		store := strings.Replace(strings.ReplaceAll(host, "%%", "%"), "%s", escaped, 1)
-		calls := [][]string{{"list", "--store", store, "--timeout", "500ms"}}
+		calls := [][]string{
+			{"list", "--store", store, "--timeout", "500ms"}, {"list", "--store", store, "--timeout", "500ms", "--json"},
+		}
 		if i == 0 {
 			calls = append(calls, []string{"doctor", "--json", "--timeout", "500ms"}, []string{"list", "--help", "--store", store},
 				[]string{"list", "--lease", store}, []string{"inspect", store, "--timeout", store},

@@ -60,7 +60,7 @@ func TestDoctor_FindsNothingInASoundStore(t *testing.T) {
 	if found := diagnose(t, 0, testserver.Redis(t).URL()); len(found) > 0 {
 		t.Errorf("found %q", found)
 	}
-	text := must(t, 0, onSQLite(t), "doctor")
+	text := must(t, 0, onExisting(t), "doctor")
 	for _, part := range []string{"round trip", "shortest lease", "store's clock", "nothing found"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("want %q in\n%s", part, text)

@@ -104,6 +104,14 @@ func onSQLite(t testing.TB) []string {
 	return []string{"LEADER_STORE=sqlite:" + filepath.Join(t.TempDir(), "leader.db")}
 }
 
+// onExisting are settings for a file with all tables.
+func onExisting(t testing.TB) []string {
+	t.Helper()
+	settings := onSQLite(t)
+	must(t, 0, settings, "migrate")
+	return settings
+}
+
 // eventually waits until ok, or fails.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()

@@ -33,6 +33,7 @@ func TestRun_ReturnsTheExitCodeOfTheCommand(t *testing.T) {
 		{"a pipeline that succeeds", "echo a | cat | grep -q a", 0},
 		{"ended by KILL", "kill -KILL $$", 128 + 9},
 		{"ended by TERM", "kill -TERM $$", 128 + 15},
+		{"ended by PIPE, which the tool survives", "kill -PIPE $$", 128 + 13},
 		{"ended by SEGV", "kill -SEGV $$", 128 + 11},
 		{"a program that is not found by the shell", "no-such-program-anywhere 2>/dev/null", 127},
 	} {

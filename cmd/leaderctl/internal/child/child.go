@@ -40,6 +40,9 @@ var (
 	ErrUnsupported = errors.New("commands cannot be run on this system, which has no process groups")
 	// ErrLate says that the deadline came before the command could be started.
 	ErrLate = errors.New("the lease was over before the command could be started")
+	// ErrUncertain says that the command was not seen to start, and may have been started all the same. Whatever else is
+	// an error of Start has started nothing.
+	ErrUncertain = errors.New("it is not known whether the command was started")
 	// ErrNotRun says that the system refused to run the command.
 	ErrNotRun = errors.New("the command cannot be run")
 )

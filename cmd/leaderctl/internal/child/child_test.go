@@ -17,8 +17,12 @@ import (
 	"time"
 )
 
-// slowly is a variable that makes a guard slow to start.
-const slowly = "CHILD_TEST_SLOWLY"
+const (
+	// slowly is a variable that makes a guard slow to start.
+	slowly = "CHILD_TEST_SLOWLY"
+	// dying is a variable that makes a guard end when it has got its order and said that it starts the command.
+	dying = "CHILD_TEST_DYING"
+)
 
 const watchdog = 30 * time.Second
 
@@ -28,6 +32,11 @@ func TestMain(m *testing.M) {
 	}
 	d, _ := time.ParseDuration(os.Getenv(slowly)) // zero without
 	time.Sleep(d)
+	if os.Getenv(dying) != "" {
+		_ = gob.NewDecoder(os.NewFile(ordersFile, "orders")).Decode(&order{})
+		_ = gob.NewEncoder(os.NewFile(reportsFile, "reports")).Encode(report{Starts: true})
+		os.Exit(1)
+	}
 	os.Exit(Guard())
 }
 
@@ -72,11 +81,26 @@ func TestStart_DoesNotWaitForAGuardBeyondTheDeadline(t *testing.T) {
 	}()
 	select {
 	case err := <-result:
-		if !errors.Is(err, ErrLate) {
+		if !errors.Is(err, ErrLate) || errors.Is(err, ErrUncertain) {
 			t.Errorf("got %v", err)
 		}
 	case <-time.After(watchdog):
 		t.Error("it waits")
+	}
+}
+
+func TestStart_SaysWhetherTheCommandMayHaveBeenStarted(t *testing.T) {
+	none := shell("true")
+	none.Path = "/no/such/program"
+	if _, err := Start(t.Context(), none, time.Now().Add(watchdog)); !errors.Is(err, ErrNotRun) || errors.Is(err, ErrUncertain) {
+		t.Errorf("no such program: %v", err)
+	}
+	if _, err := Start(t.Context(), shell("true"), time.Now()); !errors.Is(err, ErrLate) || errors.Is(err, ErrUncertain) {
+		t.Errorf("too late: %v", err)
+	}
+	t.Setenv(dying, "1")
+	if _, err := Start(t.Context(), shell("true"), time.Now().Add(watchdog)); !errors.Is(err, ErrUncertain) {
+		t.Errorf("a guard that dies: %v", err)
 	}
 }
 

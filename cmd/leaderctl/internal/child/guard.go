@@ -99,6 +99,7 @@ func (g *guard) start() error {
 		Path: g.command.Path, Args: g.command.Args, Env: g.command.Env,
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, SysProcAttr: own(),
 	}
+	_ = g.reports.Encode(report{Starts: true})
 	if err := g.process.Start(); err != nil {
 		return err
 	}

@@ -2,7 +2,10 @@
 
 package child
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // order is what the tool tells the guard. The first one has a command. Both directions are streams of package gob,
 // which leaves arguments as they are that are not UTF-8.
@@ -14,12 +17,25 @@ type order struct {
 	Kill    bool
 }
 
-// report is what the guard tells the tool: first a group, or why there is none, then a status.
+// report is what the guard tells the tool: that it is about to start the command, then a group, or why there is none, then
+// a status.
 type report struct {
+	Starts bool
 	Group  int
 	Late   bool   // ErrLate
 	Failed string // ErrNotRun
 	Status *Status
+}
+
+// err is why there is no group; nil if there is one.
+func (r *report) err() error {
+	switch {
+	case r.Late:
+		return ErrLate
+	case r.Failed != "":
+		return fmt.Errorf("%w: %s", ErrNotRun, r.Failed)
+	}
+	return nil
 }
 
 // instant is in nanoseconds of the clock that now reads, which is the same in all processes and does not step. Where the

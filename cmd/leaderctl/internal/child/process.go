@@ -50,38 +50,45 @@ func Start(ctx context.Context, c *Command, until time.Time) (*Process, error) {
 		return nil, fmt.Errorf("start the guard: %w", err)
 	}
 	decoder := gob.NewDecoder(p.reports)
-	first, err := p.launch(c, decoder)
-	switch {
-	case err != nil && p.until.add(-p.reserve/2).left() <= 0:
-		err = ErrLate
-	case err != nil:
-		err = fmt.Errorf("the guard ended before it started the command: %w", err)
-	case first.Late:
-		err = ErrLate
-	case first.Failed != "":
-		err = fmt.Errorf("%w: %s", ErrNotRun, first.Failed)
-	}
+	group, err := p.launch(c, decoder)
 	if err != nil {
 		p.end()
 		return nil, err
 	}
-	p.group = first.Group
+	p.group = group
 	reports := make(chan report, 1)
 	go read(decoder, reports)
 	go p.watch(reports)
 	return p, nil
 }
 
-// launch sends the first order, which may be larger than a pipe, and waits for the answer. A guard that is stopped or
-// slow is killed at the deadline, and with it what it may have started.
-func (p *Process) launch(c *Command, decoder *gob.Decoder) (first report, err error) {
+// launch sends the first order, which may be larger than a pipe, and waits for the group. A guard that is stopped or slow
+// is killed at the deadline, and with it what it may have started.
+func (p *Process) launch(c *Command, decoder *gob.Decoder) (group int, err error) {
 	timer := time.AfterFunc(p.until.add(-p.reserve/2).left(), func() { _ = p.guard.Process.Kill() })
 	defer timer.Stop()
 	if err := p.encoder.Encode(order{Command: c, Until: p.until}); err != nil {
-		return report{}, err
+		return 0, p.broken(err)
 	}
-	err = decoder.Decode(&first)
-	return first, err
+	var starts, begun report
+	if err := decoder.Decode(&starts); err != nil {
+		return 0, p.broken(err)
+	}
+	if !starts.Starts {
+		return 0, starts.err()
+	}
+	if err := decoder.Decode(&begun); err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrUncertain, p.broken(err))
+	}
+	return begun.Group, begun.err()
+}
+
+// broken is the error of a guard that has ended, and said nothing.
+func (p *Process) broken(err error) error {
+	if p.until.add(-p.reserve/2).left() <= 0 {
+		return ErrLate
+	}
+	return fmt.Errorf("the guard ended too early: %w", err)
 }
 
 func (p *Process) startGuard(ctx context.Context) error {

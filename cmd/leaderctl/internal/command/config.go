@@ -23,11 +23,15 @@ const passwordKey = "password"
 // once are flags that belong to one call: they have no default from elsewhere.
 var once = []string{"help", "config", "fence", "slot", "reason", "by", "run-key", "all", "limit", "read-only"}
 
+// creating are the commands that create what a store lacks. The others look, or change what is there.
+var creating = []string{"run", "migrate"}
+
 // configure gives the flags that were not given the values of the environment or else of the file.
 func (t *tool) configure(c *cobra.Command, _ []string) error {
 	if c.Name() == "help" || c.HasParent() && c.Parent().Name() == "completion" {
 		return nil
 	}
+	t.create = slices.Contains(creating, c.Name())
 	return usage(t.settings(c))
 }
 
@@ -52,19 +56,39 @@ func (t *tool) settings(c *cobra.Command) error {
 			wrong = append(wrong, setFrom(f, file))
 		}
 	})
+	t.formatted = true
 	if t.timeout <= 0 {
 		wrong = append(wrong, fmt.Errorf("--timeout %v: it must be more than 0", t.timeout))
 	}
 	if err := errors.Join(wrong...); err != nil {
 		return err
 	}
-	return t.readPassword(file[passwordKey])
+	return t.readPassword(c.Flags(), file)
+}
+
+// setFormat finds out whether JSON is wanted where a call was wrong before its settings were read.
+func (t *tool) setFormat(root *cobra.Command) {
+	f := root.PersistentFlags().Lookup("json")
+	if t.formatted || f.Changed {
+		return
+	}
+	file, _ := t.readConfig()
+	_ = setFrom(f, file) // something else is to be said
+}
+
+// variable is the name of the environment variable of a flag.
+func variable(flag string) string {
+	return environment + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// fromFile reports whether a flag has its value from the file.
+func fromFile(f *pflag.Flag, file map[string]string) bool {
+	return !f.Changed && os.Getenv(variable(f.Name)) == "" && file[f.Name] != ""
 }
 
 // setFrom sets a flag from the environment or else the file.
 func setFrom(f *pflag.Flag, file map[string]string) error {
-	variable := environment + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-	value, from := os.Getenv(variable), variable
+	value, from := os.Getenv(variable(f.Name)), variable(f.Name)
 	if value == "" {
 		value, from = file[f.Name], "the configuration file's "+f.Name
 	}
@@ -77,22 +101,30 @@ func setFrom(f *pflag.Flag, file map[string]string) error {
 	return nil
 }
 
-// readPassword finds the password of the store, in the environment or else in a file of its own or the configuration.
-func (t *tool) readPassword(configured string) error {
-	t.password = os.Getenv(environment + "PASSWORD")
+// readPassword finds the password of the store: in the file that a flag names, else in the environment, else in what the
+// configuration file says. That one is for the store of the same file alone.
+func (t *tool) readPassword(flags *pflag.FlagSet, file map[string]string) (err error) {
+	given, named := os.Getenv(variable(passwordKey)), flags.Lookup("password-file")
+	theirs := fromFile(flags.Lookup("store"), file)
+	t.secrets.Add(given, file[passwordKey])
 	switch {
-	case t.password != "":
-	case t.passwordFile != "":
-		text, err := os.ReadFile(t.passwordFile)
-		if err != nil {
-			return fmt.Errorf("read the password: %w", err)
-		}
-		t.password = strings.TrimRight(string(text), "\r\n")
-	default:
-		t.password = configured
+	case given != "" && !named.Changed:
+		t.password = given
+	case t.passwordFile != "" && (theirs || !fromFile(named, file)):
+		t.password, err = readSecret(t.passwordFile)
+		t.secrets.Add(t.password)
+	case theirs:
+		t.password = file[passwordKey]
 	}
-	t.secrets.Add(t.password)
-	return nil
+	return err
+}
+
+func readSecret(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("read the password: %w", err)
+	}
+	return strings.TrimRight(string(text), "\r\n"), nil
 }
 
 // readConfig reads the file: one setting in a line, with a colon, in YAML.

@@ -126,7 +126,7 @@ func (t *tool) showDiagnosis(d *diagnosis) error {
 		return err
 	}
 	for _, f := range d.Findings {
-		fmt.Fprintf(t.out, "\n! %s: %s\n  %s\n", printable(f.Check), printable(f.Found), printable(f.Advice))
+		fmt.Fprintf(t.out, "\n! %s: %s\n  %s\n", printable(f.Check), printable(t.text(f.Found)), printable(t.text(f.Advice)))
 	}
 	if len(d.Findings) == 0 {
 		fmt.Fprintln(t.out, "\nnothing found")

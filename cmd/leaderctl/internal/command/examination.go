@@ -163,19 +163,32 @@ func (x *examination) settings(ctx context.Context) error {
 	return nil
 }
 
-// history looks whether its table is there.
+// history looks whether its table is there. A history that is down keeps no lease from being had: it is a finding.
 func (x *examination) history(ctx context.Context) error {
 	if x.store.History == nil {
 		return nil
 	}
-	if _, err := x.store.History.Recent(ctx, doctorName, 1); err != nil {
-		if ctx.Err() != nil {
-			return x.tool.failure(ctx, x.store, "history", "", err)
-		}
-		x.found("history", fmt.Sprintf("it cannot be read: %v", err),
-			"create its table: leaderctl migrate; or do without: --history none")
+	_, err := x.store.History.Recent(ctx, doctorName, 1)
+	if err == nil {
+		return nil
 	}
+	if ctx.Err() != nil {
+		return x.tool.historyFailure(ctx, x.store, "", err)
+	}
+	x.found("history", fmt.Sprintf("it cannot be read: %v", err), historyAdvice(err)+"; or do without: --history none")
 	return nil
+}
+
+func historyAdvice(err error) string {
+	switch {
+	case errors.Is(err, store.ErrNoTable):
+		return "create its table: leaderctl migrate"
+	case backend.KindOf(err) == backend.Denied:
+		return "grant its account SELECT, INSERT, UPDATE and DELETE on its table, or mend its password"
+	case backend.KindOf(err) == backend.Misconfigured:
+		return "mend what its database complains of"
+	}
+	return "look at its database and the network"
 }
 
 // rights tries everything that an elector does.

@@ -86,14 +86,14 @@ func (t *tool) showInspection(v *inspection) error {
 		return err
 	}
 	for _, k := range sortedKeys(v.Metadata) {
-		fmt.Fprintf(t.out, "  %s: %s\n", printable(k), printable(v.Metadata[k]))
+		fmt.Fprintf(t.out, "  %s: %s\n", printable(k), printable(t.text(v.Metadata[k])))
 	}
 	if len(v.Releases) == 0 {
 		return nil
 	}
 	rows = [][]string{{"FORCED RELEASE", "BY", "OF NODE", "FENCE", "REASON"}}
 	for _, r := range v.Releases {
-		rows = append(rows, []string{clock(r.At), r.By, r.Holder, strconv.FormatUint(r.Fence, 10), r.Reason})
+		rows = append(rows, []string{clock(r.At), r.By, r.Holder, strconv.FormatUint(r.Fence, 10), t.text(r.Reason)})
 	}
 	fmt.Fprintln(t.out)
 	return t.table(rows)

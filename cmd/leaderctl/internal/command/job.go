@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -21,11 +20,15 @@ type job struct {
 	name    string
 	command child.Command
 	group   bool
+	maxHold time.Duration // the age of a lease that ends the command; 0 without one
 	options []leader.RunOption
 	renewed chan struct{} // has room for one
 
-	status *child.Status // of the command that ended last; nil before the first one
-	fence  uint64        // of its lease
+	// What is known of the term that was last.
+	fence   uint64
+	aged    bool          // the lease has reached its greatest age
+	status  *child.Status // of the command; nil if none has run to its end
+	failure error         // of lead
 }
 
 // hooks tell of each new deadline.
@@ -40,20 +43,31 @@ func (j *job) hooks() leader.Hooks {
 
 // lead runs the command under the lease of ctx, and returns when nothing of its group is alive.
 func (j *job) lead(ctx context.Context) error {
+	j.fence, j.aged, j.status = 0, false, nil
+	j.failure = j.hold(ctx)
+	return j.failure
+}
+
+// leadOnce is lead for a run key that is used up by a command that fails. An error gives the key back, so it is one only
+// if certainly nothing was started.
+func (j *job) leadOnce(ctx context.Context) error {
+	err := j.lead(ctx)
+	if j.status != nil || errors.Is(err, child.ErrUncertain) {
+		return nil
+	}
+	return err
+}
+
+// hold runs the command from its start to its end.
+func (j *job) hold(ctx context.Context) error {
 	lease, ok := leader.LeaseFrom(ctx)
 	if !ok {
 		return lease.Err()
 	}
 	info := lease.Info()
-	j.fence, j.status = info.Fence, nil
+	j.fence = info.Fence
 	command := j.command
-	// A slot of the tool's own environment is that of another lease.
-	command.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LEADER_SLOT=") })
-	command.Env = append(command.Env, "LEADER_NAME="+info.Name, "LEADER_NODE="+info.Node,
-		"LEADER_FENCE="+strconv.FormatUint(info.Fence, 10))
-	if j.group {
-		command.Env = append(command.Env, "LEADER_SLOT="+strconv.Itoa(info.Slot))
-	}
+	command.Env = j.environment(&info)
 	p, err := j.relay.start(func() (*child.Process, error) { return child.Start(ctx, &command, lease.TrustedUntil()) })
 	if err != nil {
 		return err
@@ -62,9 +76,21 @@ func (j *job) lead(ctx context.Context) error {
 	status := j.attend(ctx, lease, p)
 	j.status = &status
 	if status.Code != 0 || status.Cause != child.ByItself {
-		return &failed{status}
+		return &failed{status, j.aged}
 	}
 	return nil
+}
+
+// environment is the tool's own, with what the command is told of its lease.
+func (j *job) environment(info *leader.LeaseInfo) []string {
+	// A slot of the tool's own environment is that of another lease.
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LEADER_SLOT=") })
+	env = append(env, "LEADER_NAME="+info.Name, "LEADER_NODE="+info.Node,
+		"LEADER_FENCE="+strconv.FormatUint(info.Fence, 10))
+	if j.group {
+		env = append(env, "LEADER_SLOT="+strconv.Itoa(info.Slot))
+	}
+	return env
 }
 
 // attend tells the command's guard of what happens to the lease until the command has ended.
@@ -76,149 +102,79 @@ func (j *job) attend(ctx context.Context, lease *leader.Lease, p *child.Process)
 		case <-p.Done():
 			return p.Status()
 		case <-j.renewed:
+		case <-j.age(lease):
+			j.aged = true
+			p.Stop()
 		case <-over:
 			over = nil
-			if errors.Is(context.Cause(ctx), leader.ErrMaxHold) {
-				p.Stop()
-			} else {
-				p.Kill() // another node may lead already
-			}
+			p.Kill() // another node may lead already
 		}
 	}
 }
 
-// failed is the error of a command that did not succeed.
-type failed struct{ child.Status }
-
-func (f *failed) Error() string {
-	switch f.Cause {
-	case child.ByDeadline:
-		return "ended because the lease could not be renewed in time"
-	case child.ByStop:
-		return "ended because the lease was over"
-	case child.GuardDied:
-		return "killed because its guard was"
-	case child.ByItself:
+// age tells when the lease is too old, once, and never without a limit. The library has such a limit too, but does not
+// tell of a loss that comes after it, while the command still ends. The time left is computed anew after each renewal, as
+// timers may stand still while the machine sleeps.
+func (j *job) age(lease *leader.Lease) <-chan time.Time {
+	if j.maxHold == 0 || j.aged {
+		return nil
 	}
-	if f.Code > exitSignal {
-		return "ended by signal " + strconv.Itoa(f.Code-exitSignal)
-	}
-	return "exit code " + strconv.Itoa(f.Code)
+	return time.After(time.Until(lease.Info().Acquired.Add(j.maxHold)))
 }
 
 // once runs the command if the lease is got.
 func (j *job) once(e runner, o *runFlags) error {
-	opts := j.options
+	lead, opts := j.lead, j.options
 	if o.wait != 0 {
 		opts = append(opts, leader.WithWaitTime(o.wait))
 	}
 	if o.runKey != "" {
-		opts = append(opts, leader.WithRunKey(o.runKey, o.keep))
+		opts = append(opts, leader.WithRunKey(o.runKey, o.keep), leader.WithRetryFailedRun())
+		if !o.retryFailed {
+			lead = j.leadOnce
+		}
 	}
-	if o.retryFailed {
-		opts = append(opts, leader.WithRetryFailedRun())
-	}
-	r, err := e.RunIfLeader(j.relay.ctx, j.name, j.lead, opts...)
+	r, err := e.RunIfLeader(j.relay.ctx, j.name, lead, opts...)
 	switch {
 	case err != nil:
 		return err
 	case r.Outcome == leader.Skipped:
-		return j.conclude(exitSkipped, skipText(&r))
+		return j.conclude(outcomeSkipped, exitSkipped, skipText(&r))
 	}
-	return j.ended(r.Err, r.Lost)
+	return j.ended(r.Lost)
 }
 
-func skipText(r *leader.RunResult) string {
-	switch {
-	case r.Reason == leader.AlreadyRan:
-		return "the run key was used before"
-	case r.Holder.Kept:
-		return "a minimum lease keeps the name taken"
-	case r.Holder.Node != "":
-		return r.Holder.Node + " leads"
-	}
-	return "another node leads"
-}
-
-// campaign runs the command whenever this node leads, until it ends by itself.
+// campaign runs the command whenever this node leads, until it ends by itself or a signal asks for the end.
 func (j *job) campaign(e runner) error {
 	for {
-		err := e.Campaign(j.relay.ctx, j.name, j.lead, j.options...)
-		ended, ok := errors.AsType[*failed](err)
-		late := ok && ended.Cause == child.ByDeadline || errors.Is(err, child.ErrLate)
-		if late && j.relay.ctx.Err() == nil {
-			continue // renewing succeeded after all, too late for the command
-		}
-		switch {
-		case err == nil, ok:
-			return j.ended(err, nil)
-		case errors.Is(err, child.ErrLate), errors.Is(err, child.ErrNotRun):
-			return j.notStarted(err, nil)
+		err := e.Campaign(j.relay.ctx, j.name, j.term, j.options...)
+		_, interrupted := errors.AsType[signaled](err)
+		_, ran := errors.AsType[*failed](err)
+		switch sig, asked := j.relay.asked(); {
+		case asked:
+			return j.endedBy(sig)
+		case interrupted:
+			return err
+		case goesOn(err):
+			continue
+		case err == nil, ran:
+			return j.ended(nil)
+		case errors.Is(err, child.ErrNotRun):
+			return j.notStarted(nil)
 		}
 		return err
 	}
 }
 
-// ended is the result of a command that was started, or could not be. lost is why its lease was over before.
-func (j *job) ended(err, lost error) error {
-	if j.status == nil {
-		return j.notStarted(err, lost)
-	}
-	switch {
-	case j.status.Cause == child.GuardDied:
-		return j.conclude(exitInternal, err.Error())
-	case lost != nil && !errors.Is(lost, leader.ErrReleased):
-		return j.conclude(exitLost, lost.Error())
-	case j.status.Cause != child.ByItself:
-		return j.conclude(exitLost, err.Error())
-	}
-	return j.conclude(j.status.Code, "")
+// term is lead for one term of a campaign, which is the last one if the command was asked to end.
+func (j *job) term(ctx context.Context) error {
+	defer j.relay.settle()
+	return j.lead(ctx)
 }
 
-// notStarted is the result of a command that could not be started under its lease.
-func (j *job) notStarted(err, lost error) error {
-	_, interrupted := errors.AsType[signaled](err)
-	switch {
-	case interrupted:
-		return err
-	case errors.Is(err, child.ErrLate), lost != nil:
-		return j.conclude(exitLost, err.Error())
-	case errors.Is(err, child.ErrNotRun):
-		return exit(exitCannotRun, err)
-	}
-	return exit(exitInternal, fmt.Errorf("run %q: %w", j.name, err))
-}
-
-// conclude says what became of the run, and makes the tool end with the code.
-func (j *job) conclude(code int, text string) error {
-	if j.tool.json {
-		j.tool.printErr(runReport{Name: j.name, Outcome: outcomeOf(code), Exit: code, Fence: j.fence, Why: text})
-	} else if text != "" {
-		fmt.Fprintf(j.tool.err, "leaderctl: run %q: %s: %s\n", j.name, outcomeOf(code), printable(text))
-	}
-	if code == exitOK {
-		return nil
-	}
-	return exit(code, nil)
-}
-
-// runReport is what run says of itself.
-type runReport struct {
-	Name    string `json:"name"`
-	Outcome string `json:"outcome"` // ended, skipped, lost, internal
-	Exit    int    `json:"exit"`
-	Fence   uint64 `json:"fence,omitempty"`
-	Why     string `json:"why,omitempty"`
-}
-
-func outcomeOf(code int) string {
-	switch code {
-	case exitSkipped:
-		return "skipped"
-	case exitLost:
-		return "lost"
-	case exitInternal:
-		return "internal"
-	}
-	return "ended"
+// goesOn reports whether a campaign goes on although the lease was not lost. Renewing succeeded after all, but too late
+// for the command, or that had its time.
+func goesOn(err error) bool {
+	ended, ok := errors.AsType[*failed](err)
+	return ok && (ended.Cause == child.ByDeadline || ended.Cause == child.ByStop) || errors.Is(err, child.ErrLate)
 }

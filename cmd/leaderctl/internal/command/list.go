@@ -144,11 +144,18 @@ func (t *tool) show(list []held) error {
 
 // failure is an error of the driver as the engine words it.
 func (t *tool) failure(ctx context.Context, s *store.Store, op, name string, err error) error {
-	if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
-		err = fmt.Errorf("%w (%w)", err, cause)
-		if backend.KindOf(err) == backend.Unknown {
-			err = backend.WithKind(err, backend.Unavailable)
-		}
-	}
+	err = withCause(ctx, err)
 	return &leader.BackendError{Op: op, Backend: s.Driver.Name(), Name: name, Kind: backend.KindOf(err), Err: err}
+}
+
+// withCause is an error of a store with what ended ctx, if that has ended.
+func withCause(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	err = fmt.Errorf("%w (%w)", err, context.Cause(ctx))
+	if backend.KindOf(err) == backend.Unknown {
+		err = backend.WithKind(err, backend.Unavailable)
+	}
+	return err
 }

@@ -48,7 +48,7 @@ func (t *tool) migrate(ctx context.Context, s *store.Store) (m migration, err er
 	}
 	if s.History != nil {
 		if err := s.History.Migrate(ctx); err != nil {
-			return m, exit(exitRefused, err)
+			return m, t.historyFailure(ctx, s, "", err)
 		}
 		m.History = true
 	}

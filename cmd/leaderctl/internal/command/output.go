@@ -11,10 +11,21 @@ import (
 )
 
 // printJSON writes a document to the standard output.
-func (t *tool) printJSON(v any) error { return writeJSON(t.out, v, true) }
+func (t *tool) printJSON(v any) error { return writeJSON(t.out, t.document(v), true) }
+
+// printLine writes a document to the standard output, in one line.
+func (t *tool) printLine(v any) error { return writeJSON(t.out, t.document(v), false) }
 
 // printErr writes a line of JSON beside the output.
-func (t *tool) printErr(v any) { _ = writeJSON(t.err, v, false) } // there is no place to complain
+func (t *tool) printErr(v any) { _ = writeJSON(t.errLines, t.document(v), false) } // there is no place to complain
+
+// document is v for JSON. What programs go by is left as it is, also where it looks like a secret.
+func (t *tool) document(v any) any {
+	return t.secrets.Document(v, "name", "status", "outcome", "check")
+}
+
+// text is text for a table that is more than a name, and may have secrets.
+func (t *tool) text(text string) string { return t.secrets.Text(text) }
 
 func writeJSON(w io.Writer, v any, indent bool) error {
 	var text []byte

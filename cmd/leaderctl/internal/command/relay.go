@@ -19,6 +19,7 @@ type relay struct {
 
 	mu      sync.Mutex
 	command *child.Process
+	ending  syscall.Signal // the last one passed on that asks for the end; 0 without
 }
 
 func newRelay(ctx context.Context) *relay {
@@ -40,6 +41,9 @@ func (r *relay) pass() {
 		switch {
 		case r.command != nil:
 			r.command.Signal(sig)
+			if s, ok := sig.(syscall.Signal); ok && asksForEnd(sig) {
+				r.ending = s
+			}
 		case endsWait(sig):
 			s, _ := sig.(syscall.Signal)
 			r.cancel(signaled{s})
@@ -67,6 +71,20 @@ func (r *relay) ended() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.command = nil
+}
+
+// settle ends the context if a command was asked to end: nothing is to be started after it.
+func (r *relay) settle() {
+	if sig, ok := r.asked(); ok {
+		r.cancel(signaled{sig})
+	}
+}
+
+// asked is the signal by which a command was asked to end, if one was.
+func (r *relay) asked() (sig syscall.Signal, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ending, r.ending != 0
 }
 
 func (r *relay) close() {

@@ -161,7 +161,12 @@ func (t *tool) remember(ctx context.Context, s *store.Store, k key.Key, r *force
 	if err != nil {
 		return nil, t.failure(ctx, s, "record", r.Name, err)
 	}
-	return func() { _ = records.DeleteRecord(ctx, record) }, nil // else it ends by itself
+	return func() {
+		// The time for the release may be over.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+		defer cancel()
+		_ = records.DeleteRecord(ctx, record) // else it ends by itself
+	}, nil
 }
 
 // forcedReleases are those of a name that the store remembers, newest first.

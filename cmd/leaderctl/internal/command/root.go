@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -24,13 +26,21 @@ import (
 // closeTime is how long the end of a client may take: it must not keep a result from its caller.
 const closeTime = 2 * time.Second
 
+// openPause is the mean time between two tries to open a store.
+const openPause = time.Second
+
 // tool is what all commands share.
 type tool struct {
-	out, err io.Writer // without secrets
-	secrets  *redact.Secrets
+	out       io.Writer // what is printed has to be without secrets, see text and printJSON
+	err       io.Writer // for text, which loses its secrets here
+	errLines  io.Writer // for JSON, beside the output; as for out
+	secrets   *redact.Secrets
+	formatted bool // the settings were read, or tried to be: json is what the user wants
 
 	url          string // of the store
 	history      string // URL of the history, "" for the store's own, "none"
+	create       bool   // the command may create what a store lacks
+	patient      bool   // the command waits for ever, also for a store that is down
 	namespace    string
 	password     string
 	passwordFile string
@@ -43,19 +53,25 @@ type tool struct {
 // Main runs the tool and returns its exit code.
 func Main(ctx context.Context, args []string, out, errs io.Writer) int {
 	secrets := new(redact.Secrets)
-	for _, text := range append(os.Environ(), args...) {
+	for _, text := range append(ownEnvironment(), args...) {
 		secrets.AddFrom(text)
 	}
-	t := &tool{out: secrets.Writer(out), err: secrets.Writer(errs), secrets: secrets}
+	t := &tool{out: out, err: secrets.Writer(errs), errLines: errs, secrets: secrets}
 	root := t.root() //nolint:contextcheck // what is made has the context of its call
 	root.SetArgs(args)
 	root.SetOut(t.out)
 	root.SetErr(t.err)
 	err := root.ExecuteContext(ctx)
 	if e, ok := errors.AsType[*exitError](err); err != nil && (!ok || e.err != nil) {
+		t.setFormat(root)
 		t.complain(err)
 	}
 	return codeOf(err)
+}
+
+// ownEnvironment are the variables that this tool is set with. Passwords of others are none of its secrets.
+func ownEnvironment() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool { return !strings.HasPrefix(v, environment) })
 }
 
 // complain tells the user of an error.
@@ -83,9 +99,9 @@ Every flag can also be given as an environment variable, --store as LEADER_STORE
 %s or what --config or LEADER_CONFIG names. A flag is
 stronger than the environment, and that is stronger than the file.
 
-A password need not be in the URL: it can be in LEADER_PASSWORD, or in a file that --password-file names. No password is
-ever printed. Exit codes: 113 usage, 114 skipped, 115 lease lost, 116 store unavailable, 117 store refuses,
-118 internal, 119 findings of doctor, 120 fence not current.`
+A password need not be in the URL: it can be in LEADER_PASSWORD, or in a file that --password-file names. Errors, log lines
+and JSON show xxxxx in its place. Exit codes: 113 usage, 114 skipped, 115 lease lost, 116 store unavailable,
+117 store refuses, 118 internal, 119 findings of doctor, 120 fence not current.`
 
 func (t *tool) root() *cobra.Command {
 	root := &cobra.Command{
@@ -126,7 +142,8 @@ func (t *tool) root() *cobra.Command {
 
 // open opens the store, and the history if that is elsewhere. end is to be called when both are needed no more.
 func (t *tool) open(ctx context.Context) (s *store.Store, end func(), err error) {
-	s, err = t.openURL(ctx, t.url, t.password)
+	store.SetLogger(t.logger())
+	s, err = t.openStore(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -137,26 +154,45 @@ func (t *tool) open(ctx context.Context) (s *store.Store, end func(), err error)
 		s.History = nil
 		return s, func() { s.Close(closeTime) }, nil
 	}
-	other, err := t.openURL(ctx, t.history, "") // the store's password is not for another server
+	// The store's password is not for another server.
+	other, err := t.openURL(ctx, t.history, "", store.Options{Create: t.create, History: true})
 	if err != nil {
 		s.Close(closeTime)
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("--history: %w", err)
 	}
-	s.History = other.History
+	s.History, s.HistoryIn = other.History, other.Driver.Name()
 	return s, func() { other.Close(closeTime); s.Close(closeTime) }, nil
 }
 
-func (t *tool) openURL(ctx context.Context, url, password string) (*store.Store, error) {
+// openStore tries again while the store is down, if the command waits for ever: some clients connect at once.
+func (t *tool) openStore(ctx context.Context) (*store.Store, error) {
+	for {
+		s, err := t.openURL(ctx, t.url, t.password, store.Options{Lease: t.lease, Create: t.create})
+		if !t.patient || backend.KindOf(err) != backend.Unavailable || ctx.Err() != nil {
+			return s, err
+		}
+		t.logger().WarnContext(ctx, "the store cannot be opened: trying again", "err", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(openPause/2 + rand.N(openPause)):
+		}
+	}
+}
+
+func (t *tool) openURL(ctx context.Context, url, password string, o store.Options) (*store.Store, error) {
 	l, err := store.Parse(url, password)
 	if err != nil {
 		return nil, usage(err)
 	}
 	t.secrets.Add(l.Secrets()...)
-	s, err := store.Open(ctx, l, store.Options{Lease: t.lease})
-	if backend.KindOf(err) == backend.Unavailable {
-		return nil, err
+	s, err := store.Open(ctx, l, o)
+	switch {
+	case err == nil:
+		return s, nil
+	case ctx.Err() == nil && backend.KindOf(err) == backend.Unknown:
+		return nil, usage(err)
 	}
-	return s, usage(err)
+	return nil, withCause(ctx, err) // the store was asked, and the kind says how that ended
 }
 
 // within is ctx with the time for a question, and ends by a signal.
@@ -197,11 +233,24 @@ func (t *tool) options() []leader.Option {
 }
 
 func (t *tool) logger() *slog.Logger {
-	o := &slog.HandlerOptions{Level: slog.LevelWarn}
 	if t.json {
-		return slog.New(slog.NewJSONHandler(t.err, o))
+		o := &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: t.withoutSecrets}
+		return slog.New(slog.NewJSONHandler(t.errLines, o))
 	}
-	return slog.New(slog.NewTextHandler(t.err, o))
+	return slog.New(slog.NewTextHandler(t.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// withoutSecrets is an attribute of a log line for JSON.
+func (t *tool) withoutSecrets(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() != slog.KindAny && a.Value.Kind() != slog.KindString {
+		return a
+	}
+	if err, ok := a.Value.Any().(error); ok {
+		a.Value = slog.StringValue(t.secrets.Text(err.Error()))
+		return a
+	}
+	a.Value = slog.AnyValue(t.secrets.Document(a.Value.Any()))
+	return a
 }
 
 // unadvised is a driver of which no advice is logged: doctor is asked for it.

@@ -29,13 +29,40 @@ const (
 )
 
 type runFlags struct {
-	wait, minLease, maxHold, grace, keep time.Duration
-	graceGiven                           bool
-	node, runKey                         string
-	retryFailed, campaign                bool
-	slots                                int
-	metadata                             map[string]string
+	wait, minLease, maxHold, keep time.Duration
+	grace                         optionalTime
+	node, runKey                  string
+	retryFailed, campaign         bool
+	slots                         int
+	metadata                      map[string]string
 }
+
+// optionalTime is the value of a flag that also zero can be given to. It implements [pflag.Value].
+type optionalTime struct {
+	time.Duration
+
+	given bool
+}
+
+// Set reads a duration.
+func (o *optionalTime) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err == nil {
+		o.Duration, o.given = d, true
+	}
+	return err
+}
+
+// String is empty as long as nothing was given.
+func (o *optionalTime) String() string {
+	if !o.given {
+		return ""
+	}
+	return o.Duration.String()
+}
+
+// Type is what help calls the value.
+func (*optionalTime) Type() string { return "duration" }
 
 const runHelp = `Run a command if this node gets the lease of NAME, at once or within --wait, and release it afterwards.
 
@@ -62,7 +89,10 @@ func (t *tool) runCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			o.graceGiven = o.grace != 0
+			if err := o.settle(c.Flags().Changed); err != nil {
+				return usage(err)
+			}
+			t.patient = o.campaign
 			return t.run(c.Context(), args[0], args[1:], &o)
 		},
 	}
@@ -70,9 +100,10 @@ func (t *tool) runCommand() *cobra.Command {
 	f.DurationVar(&t.lease, "lease", 0, "how long the lease lasts unless renewed (default 1m, or what the store allows)")
 	f.DurationVar(&o.wait, "wait", 0, "how long to wait for a lease that another holds")
 	f.BoolVar(&o.campaign, "campaign", false, "wait for ever, and go on after a lease was lost")
-	f.DurationVar(&o.minLease, "min-lease", 0, "keep the name taken that long, even if the command is quicker")
+	f.DurationVar(&o.minLease, "min-lease", 0, "keep the name taken that long, even if the command is quicker;\n"+
+		"a --lease that is not given is at least as long, one that is given must be")
 	f.DurationVar(&o.maxHold, "max-hold", 0, "end the command at that age")
-	f.DurationVar(&o.grace, "grace", 0, "time from TERM to KILL, at most a third of the lease (default 10s, or a quarter)")
+	f.Var(&o.grace, "grace", "time from TERM to KILL, at most a third of the lease (default 10s, or a quarter)")
 	f.StringVar(&o.node, "node", "", "`name` of this node for people (default host, process and a random part)")
 	f.StringVar(&o.runKey, "run-key", "", "run once for this `key`, on all nodes together")
 	f.DurationVar(&o.keep, "keep", 48*time.Hour, "how long a run key is remembered")
@@ -80,6 +111,24 @@ func (t *tool) runCommand() *cobra.Command {
 	f.IntVar(&o.slots, "slots", 0, "let up to `N` nodes lead, each in a slot")
 	f.StringToStringVar(&o.metadata, "meta", nil, "facts that inspect shows, as `key=value`")
 	return c
+}
+
+// settle decides between flags that do not go together. It is a mistake to give both on the command line; else what is
+// there is stronger than what the environment or the file says. given reports whether a flag is on the command line.
+func (o *runFlags) settle(given func(flag string) bool) error {
+	single := o.runKey != "" || o.wait != 0 && given("wait")
+	switch {
+	case o.campaign && single && given("campaign"):
+		return errors.New("--campaign waits for ever and runs again: it goes with neither --wait nor --run-key")
+	case single:
+		o.campaign = false
+	case o.campaign:
+		o.wait = 0
+	}
+	if o.retryFailed && o.runKey == "" && given("retry-failed") {
+		return errors.New("--retry-failed frees a run key: it goes with --run-key alone")
+	}
+	return nil
 }
 
 // runner is what electors of one leader and of groups have in common.
@@ -94,6 +143,7 @@ func (t *tool) run(ctx context.Context, name string, args []string, o *runFlags)
 	if err != nil {
 		return err
 	}
+	outliveReaders()
 	relay := newRelay(ctx)
 	defer relay.close()
 	s, end, err := t.open(relay.ctx) //nolint:contextcheck // it is made of ctx
@@ -107,7 +157,11 @@ func (t *tool) run(ctx context.Context, name string, args []string, o *runFlags)
 	}
 	record, flush := t.recorder(s, o.node)
 	defer flush(ctx)
-	e, err := t.runnerOn(s, o, leader.JoinHooks(j.hooks(), record))
+	hooks := leader.JoinHooks(j.hooks(), j.told(record))
+	if o.campaign {
+		hooks = leader.JoinHooks(hooks, j.terms())
+	}
+	e, err := t.runnerOn(s, o, hooks)
 	if err != nil {
 		return err
 	}
@@ -143,23 +197,19 @@ func (t *tool) runnerOn(s *store.Store, o *runFlags, hooks leader.Hooks) (runner
 // plan checks the flags and what follows from them.
 func (j *job) plan(s *store.Store, program string, args []string, o *runFlags) error {
 	t := j.tool
-	if t.lease == 0 {
-		t.lease = leaseWithin(s.Driver, defaultLease)
+	if err := t.planLease(s.Driver, o.minLease); err != nil {
+		return usage(err)
 	}
-	if t.lease < shortestLease {
-		return usage(fmt.Errorf("--lease %v: at least %v, or a command cannot be ended in time", t.lease, shortestLease))
+	grace, err := o.graceWithin(t.lease)
+	if err != nil {
+		return usage(err)
 	}
-	if o.campaign && (o.wait != 0 || o.runKey != "") {
-		return usage(errors.New("--campaign waits for ever and runs again: it goes with neither --wait nor --run-key"))
+	if o.maxHold < 0 {
+		return usage(fmt.Errorf("--max-hold %v: it must not be negative", o.maxHold))
 	}
-	if !o.graceGiven {
-		o.grace = min(defaultGrace, t.lease/4)
-	}
-	if o.grace < 0 || o.grace > t.lease/3 {
-		return usage(fmt.Errorf("--grace %v: at most a third of the lease of %v", o.grace, t.lease))
-	}
+	j.maxHold = o.maxHold
 	j.command = child.Command{
-		Path: program, Args: args, Grace: o.grace, Reserve: min(max(t.lease/20, minReserve), maxReserve),
+		Path: program, Args: args, Grace: grace, Reserve: min(max(t.lease/20, minReserve), maxReserve),
 	}
 	facts := map[string]string{"command": filepath.Base(program)}
 	maps.Copy(facts, o.metadata)
@@ -167,10 +217,35 @@ func (j *job) plan(s *store.Store, program string, args []string, o *runFlags) e
 	if o.minLease != 0 {
 		j.options = append(j.options, leader.WithMinLease(o.minLease))
 	}
-	if o.maxHold != 0 {
-		j.options = append(j.options, leader.WithMaxHold(o.maxHold))
+	return nil
+}
+
+// planLease chooses the lease time if none was given, and checks it.
+func (t *tool) planLease(d backend.Driver, minLease time.Duration) error {
+	given := t.lease != 0
+	if !given {
+		t.lease = leaseWithin(d, max(defaultLease, minLease))
+	}
+	switch {
+	case t.lease < shortestLease:
+		return fmt.Errorf("--lease %v: at least %v, or a command cannot be ended in time", t.lease, shortestLease)
+	case minLease > t.lease && given:
+		return fmt.Errorf("--min-lease %v, --lease %v: a minimum lease must not be longer than the lease", minLease, t.lease)
+	case minLease > t.lease:
+		return fmt.Errorf("--min-lease %v: the store keeps leases for at most %v", minLease, t.lease)
 	}
 	return nil
+}
+
+// graceWithin is the time from TERM to KILL under a lease.
+func (o *runFlags) graceWithin(lease time.Duration) (time.Duration, error) {
+	if !o.grace.given {
+		return min(defaultGrace, lease/4), nil
+	}
+	if o.grace.Duration < 0 || o.grace.Duration > lease/3 {
+		return 0, fmt.Errorf("--grace %v: at most a third of the lease of %v", o.grace.Duration, lease)
+	}
+	return o.grace.Duration, nil
 }
 
 // leaseWithin is a lease time, moved inside the limits of a driver.

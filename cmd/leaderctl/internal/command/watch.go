@@ -12,7 +12,7 @@ import (
 	"github.com/goleader/leader/internal/key"
 )
 
-// change is a line of watch.
+// change is a line of watch. Its status is unknown until the store has answered.
 type change struct {
 	At time.Time `json:"at"`
 	held
@@ -37,11 +37,13 @@ func (t *tool) watchCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			known := false // the store has answered
 			for state, err := range e.Watch(ctx, args[0]) {
 				if err != nil {
 					return err
 				}
-				if err := t.showChange(args[0], state); err != nil {
+				known = known || !state.Stale
+				if err := t.showChange(args[0], state, known); err != nil {
 					return errors.Join(errors.New("watch: nobody reads"), err)
 				}
 			}
@@ -50,14 +52,19 @@ func (t *tool) watchCommand() *cobra.Command {
 	}
 }
 
-func (t *tool) showChange(name string, state leader.State) error {
+func (t *tool) showChange(name string, state leader.State, known bool) error {
 	k := key.Key{Namespace: t.namespace, Name: name}
 	v := change{At: time.Now().UTC(), held: heldByState(k, state), Stale: state.Stale}
+	if !known {
+		v.Status = "unknown"
+	}
 	if t.json {
-		return writeJSON(t.out, v, false)
+		return t.printLine(v)
 	}
 	text := v.Status
 	switch {
+	case !known:
+		text = "store unavailable, nothing known yet"
 	case v.Stale:
 		text = "store unavailable, last known: " + v.Status
 	case v.Status == "kept":

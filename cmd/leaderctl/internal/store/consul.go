@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/hashicorp/consul/api"
@@ -11,8 +12,11 @@ import (
 	"github.com/goleader/leader/backend/consulleader"
 )
 
-const consulRights = `key_prefix "leader/" { policy = "write" }, session_prefix "" { policy = "write" } and ` +
-	`agent_prefix "" { policy = "read" }`
+// consulRights are those on keys with a prefix, "leader/" if it is empty.
+func consulRights(prefix string) string {
+	return fmt.Sprintf(`key_prefix %q { policy = "write" }, session_prefix "" { policy = "write" } and `+
+		`agent_prefix "" { policy = "read" }`, cmp.Or(prefix, "leader/"))
+}
 
 // openConsul opens an agent; the password is the token. What the URL leaves open is as consul's own environment says.
 func openConsul(_ context.Context, l *Location, _ Options) (*Store, error) {
@@ -46,7 +50,7 @@ func openConsul(_ context.Context, l *Location, _ Options) (*Store, error) {
 		return nil, err
 	}
 	b := consulleader.New(client, options)
-	s := &Store{Driver: b, Rights: consulRights}
+	s := &Store{Driver: b, Rights: consulRights(options.Prefix)}
 	s.closes(b.Close)
 	return s, nil
 }

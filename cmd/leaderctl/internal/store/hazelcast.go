@@ -2,6 +2,9 @@ package store
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
+	"net/url"
 	"time"
 
 	"github.com/hazelcast/hazelcast-go-client"
@@ -39,6 +42,9 @@ func openHazelcast(ctx context.Context, l *Location, _ Options) (*Store, error) 
 		c.Cluster.Security.Credentials.Username, c.Cluster.Security.Credentials.Password = l.User, l.Password
 	}
 	if secure != nil {
+		if err := nameServer(secure, l.addresses("5701")); err != nil {
+			return nil, err
+		}
 		c.Cluster.Network.SSL.Enabled = true
 		c.Cluster.Network.SSL.SetTLSConfig(secure)
 	}
@@ -52,4 +58,19 @@ func openHazelcast(ctx context.Context, l *Location, _ Options) (*Store, error) 
 	s.closes(func() error { return client.Shutdown(context.WithoutCancel(ctx)) })
 	s.closes(b.Close)
 	return s, nil
+}
+
+// nameServer says which name the certificates must have. The client has one for all members, whatever their addresses.
+func nameServer(secure *tls.Config, addresses []string) error {
+	for _, address := range addresses {
+		u, err := url.Parse("//" + address)
+		if err != nil {
+			return err
+		}
+		if secure.ServerName != "" && secure.ServerName != u.Hostname() {
+			return errors.New("hazelcast with TLS takes one host, whose name the certificates of all members must have")
+		}
+		secure.ServerName = u.Hostname()
+	}
+	return nil
 }

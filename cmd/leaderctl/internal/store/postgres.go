@@ -1,22 +1,30 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/goleader/leader/backend/pgleader"
+	"github.com/goleader/leader/backend/sqlleader"
 	"github.com/goleader/leader/history"
 )
 
-const (
-	sqlRights = "SELECT, INSERT, UPDATE and DELETE on the tables leader_leases, leader_leases_records and leader_history, " +
-		"and the right to create them for migrate"
+// sqlRights are those on the tables of leases and of the history, which have their default names if they are empty.
+func sqlRights(leases, records string) string {
+	leases, records = cmp.Or(leases, sqlleader.DefaultTable), cmp.Or(records, history.DefaultTable)
+	return fmt.Sprintf("SELECT, INSERT, UPDATE and DELETE on the tables %s, %s_records and %s, and the right to create "+
+		"them for migrate", leases, leases, records)
+}
 
-	postgresRights = "GRANT SELECT, INSERT, UPDATE, DELETE ON leader_leases, leader_leases_records, leader_history TO " +
-		"the user, and CREATE ON SCHEMA for migrate"
-)
+func postgresRights(leases, records string) string {
+	leases, records = cmp.Or(leases, sqlleader.DefaultTable), cmp.Or(records, history.DefaultTable)
+	return fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON %s, %s_records, %s TO the user, and CREATE ON SCHEMA for "+
+		"migrate", leases, leases, records)
+}
 
 func openPostgres(ctx context.Context, l *Location, _ Options) (*Store, error) {
 	options := &pgleader.Options{Table: l.Own("table")}
@@ -31,10 +39,11 @@ func openPostgres(ctx context.Context, l *Location, _ Options) (*Store, error) {
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	b := pgleader.New(pool, options)
-	s := &Store{Driver: b, Migrate: b.Migrate, Rights: postgresRights}
+	s := &Store{Driver: b, Migrate: b.Migrate, Rights: postgresRights(options.Table, records)}
 	s.closes(func() error { pool.Close(); return nil })
 	s.closes(db.Close)
 	s.closes(b.Close)
-	s.History, err = history.NewSQL(db, &history.SQLOptions{Table: records, Placeholders: history.Dollar})
+	s.History, err = newSQLHistory(db, sqlleader.PostgreSQL(),
+		&history.SQLOptions{Table: records, Placeholders: history.Dollar})
 	return s, err
 }

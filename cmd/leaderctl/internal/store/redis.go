@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/redis/go-redis/v9"
@@ -8,8 +9,13 @@ import (
 	"github.com/goleader/leader/backend/redisleader"
 )
 
-const redisRights = "the commands EVALSHA, EVAL, INFO, SUBSCRIBE, SCAN, the keys leader:* and the channels leader:*: " +
-	"ACL SETUSER name +eval +evalsha +@hash +set +del +pexpire +time +info +publish +subscribe +scan ~leader:* &leader:*"
+// redisRights are those on keys and channels with a prefix, "leader:" if it is empty.
+func redisRights(prefix string) string {
+	keys := cmp.Or(prefix, "leader:") + "*"
+	return "the commands EVALSHA, EVAL, INFO, SUBSCRIBE, SCAN, the keys " + keys + " and the channels " + keys + ": " +
+		"ACL SETUSER name +eval +evalsha +@hash +set +del +pexpire +time +info +publish +subscribe +scan " +
+		"~" + keys + " &" + keys
+}
 
 // openRedis opens one server, with addr a cluster, and with master_name what sentinels tell.
 func openRedis(_ context.Context, l *Location, _ Options) (*Store, error) {
@@ -19,7 +25,7 @@ func openRedis(_ context.Context, l *Location, _ Options) (*Store, error) {
 		return nil, err
 	}
 	b := redisleader.New(client, options)
-	s := &Store{Driver: b, Rights: redisRights}
+	s := &Store{Driver: b, Rights: redisRights(options.Prefix)}
 	s.closes(client.Close)
 	s.closes(b.Close)
 	return s, nil
