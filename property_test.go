@@ -103,6 +103,8 @@ func (w *world) run() {
 			w.t.Errorf("name %d: got %v, %v after all faults, want elected", j, r, err)
 		}
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, l := range w.told {
 		w.t.Errorf("no hook told the end of %+v", l)
 	}
