@@ -199,18 +199,25 @@ func (w *slowWriter) Write(b []byte) (int, error) {
 
 func (w *slowWriter) Flush() {}
 
+// watchSlowly lets a viewer watch that reads nothing until wait is closed. done is closed when its handler has returned.
+func watchSlowly(t *testing.T, p *status.Page) (wait chan<- struct{}, done <-chan struct{}) {
+	t.Helper()
+	begun, waits, ends := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path+"/events", http.NoBody)
+	go func() {
+		defer close(ends)
+		p.ServeHTTP(&slowWriter{ResponseWriter: httptest.NewRecorder(), begun: begun, wait: waits}, r)
+	}()
+	<-begun
+	return waits, ends
+}
+
 func TestPage_Stream_DropsASlowViewer(t *testing.T) {
 	d := newStore()
 	p := newPage(t, d, &status.Options{Interval: time.Millisecond})
 	server := serve(t, p)
 	other := watch(t, server)
-	begun, wait, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path+"/events", http.NoBody)
-	go func() {
-		defer close(done)
-		p.ServeHTTP(&slowWriter{ResponseWriter: httptest.NewRecorder(), begun: begun, wait: wait}, r)
-	}()
-	<-begun
+	wait, done := watchSlowly(t, p)
 	for range 20 { // more messages than may wait for it; another viewer gets them all
 		other.until("a message", func(d document) bool { return !d.Full })
 	}
@@ -227,13 +234,7 @@ func TestPage_Stream_KeepsThePlaceOfAViewerWhoseHandlerHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPage(t, newStore(), &status.Options{Interval: time.Hour, MaxViewers: 1})
 		hooks := p.Hooks()
-		begun, wait, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path+"/events", http.NoBody)
-		go func() {
-			defer close(done)
-			p.ServeHTTP(&slowWriter{ResponseWriter: httptest.NewRecorder(), begun: begun, wait: wait}, r)
-		}()
-		<-begun
+		wait, done := watchSlowly(t, p)
 		for range 100 { // more messages than may wait for it
 			hooks.Released(t.Context(), leader.LeaseInfo{}) // which makes the page look
 			time.Sleep(time.Second)

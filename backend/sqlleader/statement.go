@@ -159,12 +159,8 @@ func (b *Backend) fault(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	kind := backend.KindOf(err) // the handle may have known
-	if kind == backend.Unknown {
-		kind = b.dialect.Kind(err)
-	}
+	kind := b.dialect.KindOf(err)
 	if b.dialect.NoTable(err) {
-		kind = backend.Misconfigured
 		err = b.hint(err, "create tables {table} and {table}_records once: Migrate, or the statements of Schema")
 	} else if b.dialect.Hint != nil {
 		err = b.hint(err, b.dialect.Hint(err))
@@ -172,7 +168,7 @@ func (b *Backend) fault(ctx context.Context, err error) error {
 	if over := ended(ctx); over != nil && !errors.Is(err, over) {
 		err = fmt.Errorf("%w: %w", over, err)
 	}
-	if kind == backend.Unknown && (errors.Is(err, context.DeadlineExceeded) || disconnected(err) || b.conflict(err)) {
+	if kind == backend.Unknown && (errors.Is(err, context.DeadlineExceeded) || b.conflict(err)) {
 		kind = backend.Unavailable
 	}
 	if kind == backend.Unknown {

@@ -3,8 +3,6 @@
 package main_test
 
 import (
-	"bufio"
-	"context"
 	"encoding/json"
 	"io"
 	"net"
@@ -78,13 +76,7 @@ func TestSignals_EndWhatASilentStoreIsAsked(t *testing.T) {
 func TestEtcd_SaysWhyNobodyIsLetIn(t *testing.T) {
 	t.Parallel()
 	must(t, 116, nil, "list", "--store", "etcd://u:secret@127.0.0.1:1", "--timeout", "500ms")
-	server := testserver.Etcd(t, testserver.EtcdFlags()) // one of its own
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Addr()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	protectEtcd(t.Context(), t, c)
+	server := protectedEtcd(t)
 	must(t, 0, nil, "list", "--store", "etcd://root:right-one@"+server.Addr())
 	v := tool(t, nil, "list", "--store", "etcd://root:wrong-one@"+server.Addr())
 	if code := v.run(t); code != 117 || strings.Contains(v.errs.String(), "wrong-one") {
@@ -94,13 +86,7 @@ func TestEtcd_SaysWhyNobodyIsLetIn(t *testing.T) {
 
 func TestRun_ACampaignWaitsForAStoreThatCannotBeOpened(t *testing.T) {
 	t.Parallel()
-	server := testserver.Etcd(t, testserver.EtcdFlags()) // one of its own
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Addr()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	protectEtcd(t.Context(), t, c)
+	server := protectedEtcd(t)
 	proxy, err := netfault.Listen(t.Context(), server.Addr())
 	if err != nil {
 		t.Fatal(err)
@@ -108,15 +94,7 @@ func TestRun_ACampaignWaitsForAStoreThatCannotBeOpened(t *testing.T) {
 	defer proxy.Close()
 	proxy.Freeze()
 	v := tool(t, []string{"LEADER_STORE=etcd://root:right-one@" + proxy.Addr()}, "run", "job", "--campaign", "--", "true")
-	v.Stderr = nil
-	pipe, err := v.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := v.Start(); err != nil {
-		t.Fatal(err)
-	}
-	said := bufio.NewReader(pipe)
+	said := v.follow(t, &v.Stderr, v.StderrPipe)
 	if line, err := said.ReadString('\n'); err != nil || !strings.Contains(line, "trying again") || strings.Contains(line, "right-one") {
 		t.Errorf("%q, %v", line, err)
 	}
@@ -127,9 +105,16 @@ func TestRun_ACampaignWaitsForAStoreThatCannotBeOpened(t *testing.T) {
 	}
 }
 
-// protectEtcd lets only root in.
-func protectEtcd(ctx context.Context, t *testing.T, c *clientv3.Client) {
+// protectedEtcd is a server of its own that lets only root in.
+func protectedEtcd(t *testing.T) *testserver.Server {
 	t.Helper()
+	server := testserver.Etcd(t, testserver.EtcdFlags())
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Addr()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx := t.Context()
 	steps := []func() error{
 		func() error { _, err := c.UserAdd(ctx, "root", "right-one"); return err },
 		func() error { _, err := c.RoleAdd(ctx, "root"); return err },
@@ -141,6 +126,7 @@ func protectEtcd(ctx context.Context, t *testing.T, c *clientv3.Client) {
 			t.Fatal(err)
 		}
 	}
+	return server
 }
 
 func TestHistory_ThatIsDownIsNotTakenForAMissingTable(t *testing.T) {
@@ -219,15 +205,7 @@ func TestWatch_KnowsNothingOfAStoreThatIsDown(t *testing.T) {
 		args []string
 	}{{`"status":"unknown"`, []string{"--json"}}, {"store unavailable, nothing known yet", nil}} {
 		v := tool(t, nil, append([]string{"watch", "job", "--store", "redis://127.0.0.1:1"}, c.args...)...)
-		v.Stdout = nil
-		pipe, err := v.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := v.Start(); err != nil {
-			t.Fatal(err)
-		}
-		line, err := bufio.NewReader(pipe).ReadString('\n')
+		line, err := v.follow(t, &v.Stdout, v.StdoutPipe).ReadString('\n')
 		if err != nil || !strings.Contains(line, c.want) || strings.Contains(line, "free") {
 			t.Errorf("%q, %v", line, err)
 		}

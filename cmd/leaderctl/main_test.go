@@ -3,11 +3,13 @@
 package main_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -96,6 +98,20 @@ func must(t testing.TB, code int, settings []string, args ...string) string {
 		t.Fatalf("leaderctl %q ended with %d, want %d\n%s%s", args, got, code, v.out.String(), v.errs.String())
 	}
 	return v.out.String()
+}
+
+// follow starts the tool, and returns what it writes to one of its outputs while it runs.
+func (v *invocation) follow(t testing.TB, output *io.Writer, pipe func() (io.ReadCloser, error)) *bufio.Reader {
+	t.Helper()
+	*output = nil
+	r, err := pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return bufio.NewReader(r)
 }
 
 // onSQLite are settings for a new file.

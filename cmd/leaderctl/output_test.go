@@ -3,7 +3,6 @@
 package main_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"flag"
 	"os"
@@ -154,20 +153,13 @@ func TestWatch_PrintsEveryChange(t *testing.T) {
 	t.Parallel()
 	settings := []string{"LEADER_STORE=" + testserver.Redis(t).URL()}
 	v := tool(t, settings, "watch", "job", "--json")
-	v.Stdout = nil
-	pipe, err := v.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := v.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(pipe)
+	lines := v.follow(t, &v.Stdout, v.StdoutPipe)
 	next := func() string {
-		if !lines.Scan() {
-			t.Fatalf("no further line: %s", v.errs.String())
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatalf("no further line: %v: %s", err, v.errs.String())
 		}
-		return lines.Text() + "\n"
+		return line
 	}
 	text := next()
 	must(t, 0, settings, "run", "job", "--node", "n1", "--", "sh", "-c", "sleep 1.5")

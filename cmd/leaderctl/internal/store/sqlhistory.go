@@ -3,11 +3,8 @@ package store
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 
 	"github.com/goleader/leader/backend"
 	"github.com/goleader/leader/backend/sqlleader"
@@ -47,25 +44,9 @@ func (h *sqlHistory) judge(err error) error {
 	if err == nil {
 		return nil
 	}
+	kind := h.dialect.KindOf(err)
 	if h.dialect.NoTable(err) {
-		return backend.WithKind(fmt.Errorf("%w: %w", ErrNoTable, err), backend.Misconfigured)
-	}
-	kind := h.dialect.Kind(err)
-	if kind == backend.Unknown && disconnected(err) {
-		kind = backend.Unavailable
+		err = fmt.Errorf("%w: %w", ErrNoTable, err)
 	}
 	return backend.WithKind(err, kind)
-}
-
-// disconnected reports whether err says that there is no connection, or none any more.
-func disconnected(err error) bool {
-	if _, ok := errors.AsType[net.Error](err); ok {
-		return true
-	}
-	for _, sign := range []error{driver.ErrBadConn, sql.ErrConnDone, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed} {
-		if errors.Is(err, sign) {
-			return true
-		}
-	}
-	return false
 }
